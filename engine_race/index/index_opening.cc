@@ -51,6 +51,7 @@ Status Index::Open(Opening opening) {
   l1::IndexRoot root;
   ENGINE_RACE_RETURN_IF_ERROR(OpenIndexRoot(context.get(), paging, &root));
   if (!waits) {
+    paging->store().DropUnnamed();
     IndexRestore restore(context.get(), paging, &root);
     const Status restored = Guarded([&] { return restore.RestoreAll(); });
     if (!restored.ok()) context->Undo();
@@ -125,6 +126,8 @@ void Index::RestoreRest() noexcept {
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
   if (!impl_->log->follows()) waiting.DropBuilders();
+  // Only now: the first read and the buckets did not have to wait for it.
+  impl_->paging->store().DropUnnamed();
   (void)Guarded([&] {
     waiting.restore.Report();
     return Status::Ok();

@@ -81,14 +81,19 @@ Status ExtentStore::Reserve(std::span<const format::IndexExtent> extents) {
   if (!status.ok()) {
     places_.clear();
     used_bytes_.store(0, std::memory_order_relaxed);
-  } else if (writable_) {
-    // The space of others' extents costs nothing but itself: their removal may fail.
-    for (uint32_t i = 0; i < kIndexFileCount; ++i) {
-      static_cast<void>(Guarded([&] { return DropUnnamed(i); }));
-    }
   }
   lowest_free_ = 0;
   return status;
+}
+
+// The space of others' extents costs nothing but itself: their removal may fail.
+void ExtentStore::DropUnnamed() noexcept {
+  if (!writable_) return;
+  for (uint32_t i = 0; i < kIndexFileCount; ++i) {
+    // Held while the file changes: no extent comes to a place that is being cut off or punched out.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    static_cast<void>(Guarded([&] { return DropUnnamedOf(i); }));
+  }
 }
 
 Status ExtentStore::ReserveLocked(std::span<const format::IndexExtent> extents) {
@@ -118,7 +123,7 @@ Status ExtentStore::ReserveLocked(std::span<const format::IndexExtent> extents) 
   return Status::Ok();
 }
 
-Status ExtentStore::DropUnnamed(uint32_t number) {
+Status ExtentStore::DropUnnamedOf(uint32_t number) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd_, NameOf(number), &exists));
   if (!exists) return Status::Ok();

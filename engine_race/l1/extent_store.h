@@ -40,11 +40,13 @@ class ExtentStore {
   bool writable() const { return writable_; }
 
   // To be called once, before Write, Locate and ReadBlocks, with all extents that the root names,
-  // or none. A writable store then gives back the space of all other extents in the files. The
-  // root obeys all that IndexRoot promises. A failure reserves nothing, and may be followed by a
-  // call with none. kCorruption: a place does not lie in its file, or a file is missing. kIOError,
-  // kOutOfMemory.
+  // or none. The root obeys all that IndexRoot promises. A failure reserves nothing, and may be
+  // followed by a call with none. kCorruption: a place does not lie in its file, or a file is
+  // missing. kIOError, kOutOfMemory.
   Status Reserve(std::span<const format::IndexExtent> extents);
+  // After Reserve, once: gives back the space in the files of a writable store that no extent has.
+  // It waits for the device, and a read of an extent need not wait for it.
+  void DropUnnamed() noexcept;
 
   // Takes the lowest free place and a new generation, seals every block of the finished image and
   // writes it. The extent is durable after the next Sync. kFull where the disk, the quota or
@@ -97,8 +99,7 @@ class ExtentStore {
   // Under mutex_.
   Status OpenFile(uint32_t number, io::Access access);
   Status ReserveLocked(std::span<const format::IndexExtent> extents);
-  // Gives the space back that no reserved extent has. Under mutex_.
-  Status DropUnnamed(uint32_t number);
+  Status DropUnnamedOf(uint32_t number);              // under mutex_
   void Occupy(uint32_t place, uint32_t block_count);  // under mutex_
 
   Status TakePlace(uint32_t block_count, uint32_t* place);

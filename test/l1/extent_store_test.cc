@@ -193,6 +193,7 @@ TEST_F(ExtentStoreTest, ReservedPlacesAreKeptAndTheSpaceOfAllOthersGivenBack) {
   // In the first file 8 alone, in the second none, in the third the last, in the fourth all.
   Reopen({Named(ids[14], kRecords), Named(ids[8], kRecords), Named(ids[3], kRecords),
           Named(ids[7], kRecords), Named(ids[11], kRecords), Named(ids[15], kRecords)});
+  store_->DropUnnamed();
   EXPECT_LE(dir_.AllocatedBytes(kFirstFile), extent_bytes + (64 << 10));
   EXPECT_EQ(std::filesystem::file_size(dir_.Join("key_index_01")), 0u);
   EXPECT_LE(dir_.AllocatedBytes("key_index_02"), extent_bytes + (64 << 10));
@@ -204,12 +205,31 @@ TEST_F(ExtentStoreTest, ReservedPlacesAreKeptAndTheSpaceOfAllOthersGivenBack) {
   for (const int i : {14, 8, 3, 7, 11, 15}) ExpectHolds(ids[i], i << 20, kRecords);
 }
 
+// An opening reserves, and its first read does not wait for space to be given back.
+TEST_F(ExtentStoreTest, ReservingGivesNoSpaceBackAndNewExtentsOutliveThat) {
+  constexpr uint32_t kRecords = format::kIndexExtentRecords;
+  std::vector<ExtentId> ids;
+  for (int i = 0; i < 12; ++i) ids.push_back(Put(i << 20, kRecords));
+  ASSERT_TRUE(store_->Sync().ok());
+  const uint64_t bytes = dir_.AllocatedBytes(kFirstFile);
+  Reopen({Named(ids[4], kRecords)});
+  EXPECT_EQ(dir_.AllocatedBytes(kFirstFile), bytes);
+  const ExtentId added = Put(1, kRecords);
+  EXPECT_EQ(added.place, 0u);
+  store_->DropUnnamed();
+  EXPECT_LE(dir_.AllocatedBytes(kFirstFile), bytes / 3 * 2 + (64 << 10));
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join("key_index_01")), 0u);
+  ExpectHolds(ids[4], 4 << 20, kRecords);
+  ExpectHolds(added, 1, kRecords);
+}
+
 TEST_F(ExtentStoreTest, AReaderChangesNothing) {
   const ExtentId named = Put(1, format::kIndexExtentRecords);
   for (int i = 0; i < 5; ++i) Put(1, format::kIndexExtentRecords);
   ASSERT_TRUE(store_->Sync().ok());
   const uint64_t bytes = dir_.AllocatedBytes(kFirstFile);
   Reopen({Named(named, format::kIndexExtentRecords)}, /*writable=*/false);
+  store_->DropUnnamed();
   EXPECT_EQ(dir_.AllocatedBytes(kFirstFile), bytes);
   EXPECT_FALSE(dir_.Has("key_index_05"));
 }
