@@ -70,7 +70,7 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     made->iterators = std::make_unique<IteratorPool>(made->ranges.get());
     set_ = std::move(made);
     if (set_->index->needs_restore_rest()) StartRestorer(set_.get());
-    // Release pairs with the acquires in Ensure, EnsureForRead, MakeRoomForIndex and AddTo.
+    // Release pairs with the acquires of ready_.
     ready_.store(set_.get(), std::memory_order_release);
   }
   *set = set_.get();
@@ -79,9 +79,12 @@ Status Readers::Make(Set** set, Index::Opening opening) {
 
 Status Readers::Refresh() {
   std::vector<uint32_t> reset;
-  // Without make_mutex_, which the first read needs: this may wait for a writer. An index that is
-  // being made reads no bucket.
+  // Without make_mutex_, which the first read needs: this may wait for a writer.
   ENGINE_RACE_RETURN_IF_ERROR(log_.Refresh(&reset));
+  if (!reset.empty()) {
+    // An index that is being made may have cut these buckets before.
+    const std::lock_guard<std::mutex> lock(make_mutex_);
+  }
   // Acquire, of the release in Make.
   Set* const set = ready_.load(std::memory_order_acquire);
   if (set == nullptr) return Status::Ok();

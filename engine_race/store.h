@@ -129,9 +129,10 @@ class Store {
   // may be seen in part. Cheap if nothing was written. A read that finds its slot used again moves
   // its bucket on. Snapshots and iterators keep their state. Once slots were used again that they
   // may show, reads of that bucket at them are kIOError. Waits up to a minute while a writer opens
-  // the store. kNotSupported without Options::follow. kIOError: the store was removed or replaced.
-  // kIncomplete: its writer has ended while it opened the store, or its counts are in doubt after a
-  // failed flush. After a failure the store shows what it did before, or more.
+  // the store. kNotSupported without Options::follow. kIOError: the store was removed or replaced,
+  // or its files cannot be read. kOutOfMemory. kIncomplete: its writer has ended while it opened
+  // the store, or its counts are in doubt after a failed flush. After a failure the store shows
+  // what it did before, or more.
   Status Refresh();
 
   // Gives back the space of overwritten and deleted records, while other calls go on. Reads the key

@@ -126,13 +126,13 @@ void Index::RestoreRest() noexcept {
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
   if (!impl_->log->follows()) waiting.DropBuilders();
-  // Only now: the first read and the buckets did not have to wait for it.
-  impl_->paging->store().DropUnnamed();
   (void)Guarded([&] {
     waiting.restore.Report();
     return Status::Ok();
   });
   (void)StartKeeper();  // where memory for it is refused, Close tries again
+  // Last: reads and restores need not wait for it.
+  impl_->paging->store().DropUnnamed();
 }
 
 // Beside a writer the bucket may have changed once more each time.

@@ -86,7 +86,7 @@ Status ExtentStore::Reserve(std::span<const format::IndexExtent> extents) {
   return status;
 }
 
-// The space of others' extents costs nothing but itself: their removal may fail.
+// A failure costs only space.
 void ExtentStore::DropUnnamed() noexcept {
   if (!writable_) return;
   for (uint32_t i = 0; i < kIndexFileCount; ++i) {
@@ -137,7 +137,7 @@ Status ExtentStore::DropUnnamedOf(uint32_t number) {
     if (supported) {
       ENGINE_RACE_RETURN_IF_ERROR(file.Punch(unnamed_begin, OffsetOf(place), &supported));
     }
-    unnamed_begin = OffsetOf(place) + kIndexExtentBytes;
+    unnamed_begin = OffsetOf(place) + uint64_t{places_[place].block_count} * kIndexBlockBytes;
   }
   uint64_t file_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file.Size(&file_bytes));

@@ -105,12 +105,14 @@ void FrameCache::UpdateHints() noexcept {
   if (may_grow_.load(std::memory_order_relaxed) != may_grow) {
     may_grow_.store(may_grow, std::memory_order_relaxed);
   }
+  // While the frames grow, a step frees more than this.
+  const uint32_t most = may_grow ? step_frames_ / kAheadFraction : kMaxReserve;
+  const uint32_t reserve = std::min(count / kReserveFraction, most);
   const uint32_t ahead =
       may_grow ? std::min(count / kAheadFraction, kMaxAheadSteps * step_frames_) : 0;
   if (ahead_.load(std::memory_order_relaxed) != ahead) {
     ahead_.store(ahead, std::memory_order_relaxed);
   }
-  const uint32_t reserve = std::min(count / kReserveFraction, kMaxReserve);
   if (reserve_.load(std::memory_order_relaxed) != reserve) {
     reserve_.store(reserve, std::memory_order_relaxed);
   }

@@ -119,7 +119,7 @@ class FrameCache final : public MemoryUser {
   void ShrinkTo(uint64_t bytes) noexcept override;
 
   // Whether frames should be evicted ahead of need, so that an admission does not wait for readers.
-  bool RunsLow() const { return is_full() && pool_->spare_count() < reserve() / 2; }
+  bool RunsLow() const { return !may_grow() && is_full() && pool_->spare_count() < reserve() / 2; }
   // Evicts a few frames ahead of need. True while there is more to do. For a task or a thread of
   // its own.
   bool EvictSome() noexcept { return pool_->EvictAhead(reserve()); }

@@ -109,8 +109,8 @@ class FramePool {
   // The number of installed frames.
   uint32_t used_count() const;
   uint32_t used_count(FrameKind kind) const;
-  // How many more frames may be taken for `kind` without an eviction of that kind. May be a moment
-  // old.
+  // How many more frames may be of `kind`. The last few are left while there are others to evict,
+  // see MayHaveMore. May be a moment old.
   uint32_t left_count(FrameKind kind) const {
     const auto i = static_cast<size_t>(kind);
     return max_counts_[i] - held_counts_[i].load(std::memory_order_relaxed);  // a hint

@@ -99,8 +99,11 @@ class BucketLog {
     context_.staging.PrefetchKeys(first_bucket, bucket_count);
   }
 
-  // Before many calls of ReadValue: reads the bucket's staged values together. Advice only.
-  void PrefetchStagedValues(uint32_t bucket) const { reader_.PrefetchStagedValues(bucket); }
+  // Before ReadValue of `wanted_count` staged values of a bucket: reads all that are staged
+  // together, unless they are many more. Advice only.
+  void PrefetchStagedValues(uint32_t bucket, uint64_t wanted_count) const {
+    reader_.PrefetchStagedValues(bucket, wanted_count);
+  }
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
   // detached. One listener a bucket. The index has the appended records below `first_sequence`

@@ -78,14 +78,17 @@ Status LogReader::ReadStagedByWriter(uint32_t number, uint64_t slot, char* buffe
   return Status::Ok();
 }
 
-void LogReader::PrefetchStagedValues(uint32_t number) const {
+void LogReader::PrefetchStagedValues(uint32_t number, uint64_t wanted_count) const {
+  // Reading as much again costs less than a wait for each.
+  constexpr uint64_t kMostPerWanted = 4;
   Bucket& bucket = context_.buckets[number];
-  const uint64_t group_records = bucket.values.group_records();
   // The records of each place.
   std::array<uint64_t, 1 << format::kPlaceBits> counts = {};
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
+    const uint64_t group_records = bucket.values.group_records();
     const uint64_t logged = bucket.LoggedCount(LaneKind::kValues);
+    if (bucket.record_count - logged > kMostPerWanted * wanted_count) return;
     for (uint64_t first = logged - logged % group_records; first < bucket.record_count;
          first += group_records) {
       counts[bucket.values.PlaceOf(first)] = std::min(bucket.record_count - first, group_records);

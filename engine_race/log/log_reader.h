@@ -24,7 +24,7 @@ class LogReader {
 
   // The calls of the same names in bucket_log.h say what these do.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer, uint64_t buffer_bytes) const;
-  void PrefetchStagedValues(uint32_t bucket) const;
+  void PrefetchStagedValues(uint32_t bucket, uint64_t wanted_count) const;
   Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
                    BucketCut* cut) const;
   Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;

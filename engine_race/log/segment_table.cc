@@ -99,19 +99,18 @@ Status SegmentTable::LoadMore(uint32_t bucket, PrepareFn prepare) {
 }
 
 // Places of a file are given from the lowest one on. So all new ones lie behind those that are
-// known, and end in the first page that has places left.
+// known. An entry in front of others may never be read: it is damaged, or its writer could not
+// write it. So the pages behind are read up to the end of the table.
 Status SegmentTable::TakeNew(uint32_t file, uint64_t max_index, PrepareFn prepare) {
   uint64_t damaged_count = 0;
   const auto take = [&](const SegmentEntry& entry, uint64_t number) {
     return TakeEntry(entry, number, max_index, &damaged_count, prepare);
   };
-  uint64_t page = 0;
-  do {
-    page = NextPlace(file) / kPage;
-    size_t count = 0;
+  size_t count = kPage;
+  for (uint64_t page = NextPlace(file) / kPage; count == kPage; ++page) {
     ENGINE_RACE_RETURN_IF_ERROR(
         ReadEntries((page * file_count_ + file) * kPage, kPage, &count, take));
-  } while (NextPlace(file) / kPage != page);
+  }
   return Status::Ok();
 }
 

@@ -384,7 +384,7 @@ void Staging::PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const {
 }
 
 void Staging::PrefetchValues(uint32_t bucket, uint32_t place, uint64_t count) const {
-  const PolicyScope scope(placement_);
+  const PolicyScope scope(placement_.OnOneNode(bucket));
   sys::Prefetch(values_.file.fd(), geometry_.ValuePlaceOffset(bucket, place),
                 count * geometry_.slot_bytes());
 }

@@ -56,23 +56,25 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   outline.last_key = std::min(bucket_last, end);
   outline.max_records = layout.MostRecords(max_positions);
   outline.max_positions = max_positions;
-  // An estimate may be short by a little.
+  uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
+  uint64_t positions = EstimatePositions(bucket, count);
+  // Long values have no gaps that would be read along.
   const bool has_long_values = layout.value_bytes() >= kLongValueBytes;
-  const uint64_t piece_positions = std::min<uint64_t>(
-      max_positions / 2,
-      layout.PositionsIn(has_long_values ? kLongValuesPieceBytes : kMaxPieceBytes));
+  const uint64_t piece_positions =
+      has_long_values ? std::min<uint64_t>(max_positions, layout.PositionsIn(kLongValuesPieceBytes))
+                      : std::min<uint64_t>(max_positions / 2, layout.PositionsIn(kMaxPieceBytes));
+  // An estimate may be short by a little.
   const uint64_t whole_positions =
       has_long_values ? piece_positions : max_positions - max_positions / 16;
-  if (bucket_positions > whole_positions) {
+  if ((has_long_values ? positions : bucket_positions) > whole_positions) {
     outline.max_records = std::max(layout.MostRecords(piece_positions), 1U);
-    outline.max_positions = static_cast<uint32_t>(2 * piece_positions);
+    outline.max_positions =
+        static_cast<uint32_t>(has_long_values ? piece_positions : 2 * piece_positions);
     outline.buffer_count = layout.BuffersFor(outline.max_positions);
     return outline;
   }
-  uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
-  uint64_t positions = EstimatePositions(bucket, count);
   const bool alone = request.low <= bucket_first && request.high >= bucket_last;
-  if (alone && count >= in_bucket / 2) {
+  if (alone && count >= in_bucket / 2 && bucket_positions <= whole_positions) {
     count = in_bucket;
     positions = bucket_positions;
     outline.first_key = bucket_first;
@@ -171,7 +173,7 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     left -= entries.size();
     const size_t staged_count = planner_.Add(bucket, entries, context_->log.Logged(bucket),
                                              max_positions, left, &chunk->plan);
-    if (staged_count >= kFetchedTogether) context_->log.PrefetchStagedValues(bucket);
+    if (staged_count >= kFetchedTogether) context_->log.PrefetchStagedValues(bucket, staged_count);
   }
 }
 

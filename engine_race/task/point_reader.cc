@@ -38,7 +38,8 @@ __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Fo
   if (read_bytes <= kIoAlignment) return ReadOnStack<kIoAlignment>(key, found, value);
   if (read_bytes <= 2 * kIoAlignment) return ReadOnStack<2 * kIoAlignment>(key, found, value);
   RegionPool::Lease buffer;
-  ENGINE_RACE_RETURN_IF_ERROR(large_buffers_.Take(Placement(), &buffer));
+  const Status taken = large_buffers_.Take(placement().memory(), &buffer);
+  if (!taken.ok()) return taken.Prefixed("the buffer of a value: ");
   return ReadThrough(buffer.data(), key, found, value);
 }
 

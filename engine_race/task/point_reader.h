@@ -98,7 +98,7 @@ class PointReader {
   }
 
  private:
-  static constexpr uint64_t kKeptBufferBytes = uint64_t{8} << 20;
+  static constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;

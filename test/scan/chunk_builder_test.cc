@@ -33,10 +33,10 @@ class ChunkBuilderTest : public ::testing::Test {
     request.high = kLastKey;
     request.max_buffers = max_buffers;
     chunk_.Recycle();
-    const ChunkBuilder::Outline outline = builder_->Plan(request);
-    builder_->Build(request, outline, &chunk_);
+    outline_ = builder_->Plan(request);
+    builder_->Build(request, outline_, &chunk_);
     ASSERT_TRUE(chunk_.collect_status.ok());
-    EXPECT_LE(context_->layout.BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
+    EXPECT_LE(context_->layout.BuffersFor(chunk_.plan.position_count), 2 * outline_.buffer_count);
     EXPECT_LE(chunk_.first_key, key);
     EXPECT_GE(chunk_.last_key, key);
     // The chunk is all that lies in its range.
@@ -53,6 +53,7 @@ class ChunkBuilderTest : public ::testing::Test {
   std::unique_ptr<ScanStore> store_;
   std::unique_ptr<ScanContext> context_;
   std::unique_ptr<ChunkBuilder> builder_;
+  ChunkBuilder::Outline outline_;
   Chunk chunk_;
 };
 
@@ -93,9 +94,14 @@ TEST_F(ChunkBuilderTest, ABucketTooLargeIsCutIntoPieces) {
 // before.
 TEST_F(ChunkBuilderTest, ABucketOfLongValuesIsCutIntoPieces) {
   Open(1, 40, kMiB);
-  Build(0, kLastKey, 1000);
-  EXPECT_EQ(chunk_.entries.size(), 16u);
-  EXPECT_LT(chunk_.last_key, kLastKey);
+  uint64_t key = 0;
+  for (const size_t count : {16, 16, 8}) {
+    ASSERT_NO_FATAL_FAILURE(Build(key, kLastKey, 1000));
+    EXPECT_EQ(chunk_.entries.size(), count);
+    EXPECT_LE(outline_.buffer_count, context_->layout.BuffersFor(chunk_.plan.position_count) + 1);
+    key = chunk_.last_key + 1;
+  }
+  EXPECT_EQ(key, 0u) << "the last one ends behind the last key";
 }
 
 TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {
