@@ -6,78 +6,16 @@
 
 #include <cerrno>
 #include <map>
-#include <memory>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/sys.h"
 #include "test/faults/call_watch.h"
-#include "test/log/log_parts_test_util.h"
+#include "test/log/segment_table_fixture.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr uint64_t kSeed = 4711;
-
-class SegmentTableTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
-    options_ = TinyLogOptions();
-    options_.bucket_count = 8;
-    options_.bucket_capacity_records = kMaxBucketRecords;
-    geometry_ = GeometryFrom(options_);
-    ASSERT_TRUE(io::File::Open(dir_fd_.get(), format::kSegmentTableName, io::Access::kReplace,
-                               io::Caching::kBuffered, &file_)
-                    .ok());
-    ASSERT_TRUE(Load().ok());
-  }
-  Status Load() {
-    table_ = std::make_unique<SegmentTable>(geometry_, kSeed, paths_);
-    return table_->Load(file_, &damaged_count_);
-  }
-  Status Give(uint32_t bucket, uint64_t index) {
-    const auto has_room = [this](uint32_t file, uint64_t place_count) {
-      return place_count <= grown_[file];
-    };
-    return table_->Give(bucket, index, has_room, [this](uint32_t file, uint64_t place_count) {
-      grown_[file] = place_count;
-      return Status::Ok();
-    });
-  }
-  // Where every segment of every bucket lies.
-  std::map<std::pair<uint32_t, uint64_t>, std::pair<uint32_t, uint32_t>> All() const {
-    std::map<std::pair<uint32_t, uint64_t>, std::pair<uint32_t, uint32_t>> all;
-    for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
-      for (uint64_t index = 0; index < table_->SegmentEnd(bucket); ++index) {
-        SegmentPlace place;
-        if (table_->Find(bucket, index, &place)) all[{bucket, index}] = {place.file, place.place};
-      }
-    }
-    return all;
-  }
-  void ExpectDistinct() const {
-    std::set<std::pair<uint32_t, uint32_t>> places;
-    std::set<uint64_t> numbers;
-    for (const auto& [segment, place] : All()) {
-      EXPECT_TRUE(places.insert(place).second);
-      EXPECT_TRUE(numbers.insert(table_->NumberOf({place.first, place.second})).second);
-      EXPECT_LT(place.second, grown_.at(place.first));
-    }
-  }
-
-  TempDir dir_;
-  UniqueFd dir_fd_;
-  Options options_;
-  Geometry geometry_;
-  std::vector<SegmentTable::Path> paths_ = {{0, 2, format::kMaxFilePlaces}};
-  io::File file_;
-  std::unique_ptr<SegmentTable> table_;
-  uint64_t damaged_count_ = 0;
-  std::map<uint32_t, uint64_t> grown_;
-};
 
 TEST_F(SegmentTableTest, PlacesAreGivenOnceAndFoundAgain) {
   for (uint64_t index = 0; index < 300; ++index) {
@@ -151,94 +89,6 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   EXPECT_EQ(place.file, 1U) << "a bucket begins with a path of its own";
   ASSERT_TRUE(table_->Find(1, 1, &place));
   EXPECT_EQ(place.file, 0U);
-}
-
-// Another process has given them. What was known stays, and an entry is taken once. The file of a
-// place is made ready before the place can be found.
-TEST_F(SegmentTableTest, MoreIsLoadedOfWhatOthersHaveAdded) {
-  ASSERT_TRUE(Give(1, 0).ok());
-  SegmentTable reader(geometry_, kSeed, paths_);
-  ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
-  SegmentPlace place;
-  EXPECT_TRUE(reader.Find(1, 0, &place));
-  EXPECT_FALSE(reader.Find(1, 1, &place));
-  ASSERT_TRUE(Give(1, 1).ok());
-  ASSERT_TRUE(Give(3, 0).ok());
-  ASSERT_TRUE(Give(7, 0).ok());
-  EXPECT_FALSE(reader.Find(1, 1, &place));
-  int prepare_count = 0;
-  const auto prepare = [&](uint32_t file) {
-    EXPECT_EQ(file, 0u);
-    EXPECT_FALSE(reader.Find(prepare_count == 0 ? 1 : 3, prepare_count == 0 ? 1 : 0, &place));
-    ++prepare_count;
-    return Status::Ok();
-  };
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(reader.LoadMore(1, prepare).ok());
-    EXPECT_TRUE(reader.Find(1, 1, &place));
-    EXPECT_TRUE(reader.Find(3, 0, &place));
-    EXPECT_FALSE(reader.Find(7, 0, &place)) << "in a file of other buckets";
-    EXPECT_EQ(reader.SegmentEnd(1), 2u);
-    EXPECT_EQ(reader.given_count(0) + reader.given_count(1), 3u);
-  }
-  EXPECT_EQ(prepare_count, 2);
-}
-
-// However large the table is.
-TEST_F(SegmentTableTest, FewEntriesAreReadForMore) {
-  constexpr uint64_t kSegments = 3000;
-  for (uint64_t index = 0; index < kSegments; ++index) {
-    ASSERT_TRUE(Give(1, index).ok() && Give(7, index).ok());
-  }
-  SegmentTable reader(geometry_, kSeed, paths_);
-  ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
-  const uint64_t known_end = reader.SegmentEnd(1);
-  uint64_t read_count = 0;
-  uint64_t read_bytes = 0;
-  CallWatch reads([&](SystemCall* call) {
-    if (call->kind == CallKind::kPread) {
-      ++read_count;
-      read_bytes += call->size;
-    }
-    return call->Proceed();
-  });
-  const auto load = [&](uint32_t bucket) {
-    const ScopedHook hook(&reads);
-    read_count = read_bytes = 0;
-    ASSERT_TRUE(reader.LoadMore(bucket, [](uint32_t) { return Status::Ok(); }).ok());
-  };
-  constexpr uint64_t kPageBytes = format::kTablePageSegments * sizeof(format::SegmentEntry);
-  ASSERT_NO_FATAL_FAILURE(load(1));
-  EXPECT_EQ(reader.SegmentEnd(1), known_end);
-  // The page that has places left, and one more if the table does not end with it.
-  EXPECT_LE(read_count, 2u);
-  EXPECT_EQ(read_bytes, read_count * kPageBytes);
-  // Several pages have come.
-  for (uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(Give(1, known_end + i).ok());
-  ASSERT_NO_FATAL_FAILURE(load(1));
-  EXPECT_EQ(reader.SegmentEnd(1), table_->SegmentEnd(1));
-  EXPECT_LE(read_count, (table_->SegmentEnd(1) - known_end) / format::kTablePageSegments + 2);
-  EXPECT_LE(read_bytes, read_count * kPageBytes);
-}
-
-// A damaged entry stays in front of them, and they fill pages behind its own.
-TEST_F(SegmentTableTest, PlacesBehindADamagedOneAreFound) {
-  ASSERT_TRUE(Give(1, 0).ok());
-  SegmentPlace place;
-  ASSERT_TRUE(table_->Find(1, 0, &place));
-  format::SegmentEntry entry;
-  const uint64_t at = table_->NumberOf(place) * sizeof(entry);
-  ASSERT_TRUE(file_.Read(&entry, sizeof(entry), at).ok());
-  ++entry.index;
-  ASSERT_TRUE(file_.Write(&entry, sizeof(entry), at).ok());
-  SegmentTable reader(geometry_, kSeed, paths_);
-  ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
-  ASSERT_EQ(damaged_count_, 1u);
-  constexpr uint64_t kSegments = 3 * format::kTablePageSegments;
-  for (uint64_t index = 1; index < kSegments; ++index) ASSERT_TRUE(Give(1, index).ok());
-  ASSERT_TRUE(reader.LoadMore(1, [](uint32_t) { return Status::Ok(); }).ok());
-  EXPECT_EQ(reader.SegmentEnd(1), table_->SegmentEnd(1));
-  EXPECT_TRUE(reader.Find(1, kSegments - 1, &place));
 }
 
 TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
