@@ -223,6 +223,35 @@ TEST_F(ExtentStoreTest, ReservingGivesNoSpaceBackAndNewExtentsOutliveThat) {
   ExpectHolds(added, 1, kRecords);
 }
 
+// The tail of a full extent that lay in the place before belongs to nobody, too.
+TEST_F(ExtentStoreTest, ASmallExtentKeepsNoSpaceOfAFullOneInItsPlace) {
+  constexpr size_t kRecords = 300;
+  for (int i = 0; i < 8; ++i) Put(i << 20, format::kIndexExtentRecords);
+  ASSERT_TRUE(store_->Sync().ok());
+  Reopen({});
+  // In the first file both places get one, in the others the first of two.
+  std::vector<ExtentId> ids;
+  for (uint32_t i = 0; i < 5; ++i) {
+    ids.push_back(Put(i << 20 | 1, kRecords));
+    ASSERT_EQ(ids[i].place, i);
+  }
+  const uint64_t small_bytes = image_.size_bytes();
+  ASSERT_LE(small_bytes, 16u << 10);
+  ASSERT_TRUE(store_->Sync().ok());
+  ASSERT_GE(dir_.AllocatedBytes(kFirstFile), 2u * 511 * 4096);
+  store_->DropUnnamed();
+  for (const char* const file : {kFirstFile, "key_index_01", "key_index_02", "key_index_03"}) {
+    EXPECT_LE(dir_.AllocatedBytes(file), 64u << 10) << file;
+  }
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join(kFirstFile)), kIndexExtentBytes + small_bytes);
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join("key_index_01")), small_bytes);
+  for (uint32_t i = 0; i < 5; ++i) ExpectHolds(ids[i], i << 20 | 1, kRecords);
+  std::vector<IndexExtent> named;
+  for (const ExtentId& id : ids) named.push_back(Named(id, kRecords));
+  Reopen(named);
+  for (uint32_t i = 0; i < 5; ++i) ExpectHolds(ids[i], i << 20 | 1, kRecords);
+}
+
 TEST_F(ExtentStoreTest, AReaderChangesNothing) {
   const ExtentId named = Put(1, format::kIndexExtentRecords);
   for (int i = 0; i < 5; ++i) Put(1, format::kIndexExtentRecords);
