@@ -27,7 +27,7 @@ const (
 	// The most that one of them keeps.
 	tailBytes = 4 << 20
 	// The bounds of what is read ahead for a replica at once. Replicas with readers share aheadsBytes.
-	// Each may hold twice its share, and an entry more.
+	// Each may hold three times its share, and two entries more: a part of it was just given out.
 	aheadBytes      = 2 << 20
 	leastAheadBytes = 256 << 10
 	aheadsBytes     = 32 << 20

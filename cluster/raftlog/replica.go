@@ -25,8 +25,11 @@ type replicaLog struct {
 	// Neighbouring entries. The last one of the tail is the last one of the log.
 	tail, ahead         []raftpb.Entry
 	tailSize, aheadSize uint64
-	aheadUsed           time.Time
-	drop                *time.Timer // of `ahead`; nil: there is none
+	// So many bytes of `ahead` were in the last answer. They stay until the next read, and are no
+	// reason to read nothing ahead.
+	given     uint64
+	aheadUsed time.Time
+	drop      *time.Timer // of `ahead`; nil: there is none
 	// Where a reader goes on that has left what is in memory; 0: there is none.
 	next    uint64
 	loading bool
@@ -89,7 +92,9 @@ func cutFrom(entries []raftpb.Entry, index uint64) []raftpb.Entry {
 	if len(entries) == 0 || entries[0].Index >= index {
 		return nil
 	}
-	return entries[:min(uint64(len(entries)), index-entries[0].Index)]
+	kept := min(uint64(len(entries)), index-entries[0].Index)
+	clear(entries[kept:]) // the array stays until it grows
+	return entries[:kept]
 }
 
 // append notes entries that were saved, and gives their size.
@@ -191,10 +196,12 @@ func (r *replicaLog) read(low, high, maxSize uint64) (got []raftpb.Entry, size u
 	}
 	behind := low - r.ahead[0].Index
 	r.aheadSize -= sizeOf(r.ahead[:behind])
+	clear(r.ahead[:behind]) // the array stays until more is read ahead
 	r.ahead = r.ahead[behind:]
 	r.aheadUsed = time.Now()
 	got, size = upTo(r.ahead, high, maxSize)
-	return got, size, r.aheadSize < aheadBytes
+	r.given = size
+	return got, size, r.aheadSize-size < aheadBytes
 }
 
 func within(entries []raftpb.Entry, index uint64) bool {
@@ -221,7 +228,7 @@ func (r *replicaLog) follow(next uint64) bool {
 	if r.loading || within(r.ahead, next) || within(r.tail, next) || next > r.last {
 		return false
 	}
-	r.ahead, r.aheadSize, r.next = nil, 0, next
+	r.ahead, r.aheadSize, r.given, r.next = nil, 0, 0, next
 	return true
 }
 
@@ -232,7 +239,8 @@ func (r *replicaLog) beginLoad(share uint64) (from, to, generation uint64, begin
 	if len(r.ahead) > 0 {
 		r.next = r.ahead[len(r.ahead)-1].Index + 1
 	}
-	if r.loading || r.retired || r.aheadSize >= share || r.next == 0 || r.next > r.last ||
+	left := r.aheadSize - min(r.given, r.aheadSize)
+	if r.loading || r.retired || left >= share || r.next == 0 || r.next > r.last ||
 		within(r.tail, r.next) {
 		return 0, 0, 0, false
 	}
@@ -247,7 +255,7 @@ func (r *replicaLog) endLoad(entries []raftpb.Entry, generation uint64) {
 	if r.loaded != nil {
 		r.loaded.Broadcast()
 	}
-	if len(entries) == 0 || generation != r.generation || entries[0].Index != r.next {
+	if r.retired || len(entries) == 0 || generation != r.generation || entries[0].Index != r.next {
 		return
 	}
 	r.ahead = append(slices.Clip(r.ahead), entries...)
@@ -287,6 +295,10 @@ func (r *replicaLog) retire() {
 	r.retired = true
 	r.tail, r.ahead, r.marks = nil, nil, nil
 	r.tailSize, r.aheadSize = 0, 0
+	if r.drop != nil {
+		r.drop.Stop()
+		r.drop = nil
+	}
 	if r.loaded == nil {
 		r.loaded = sync.NewCond(&r.mu)
 	}

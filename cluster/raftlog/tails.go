@@ -41,14 +41,14 @@ func (t *tails) note(r *replicaLog) {
 	}
 	t.order.MoveToBack(place)
 	t.shrink(place, tailBytes)
-	for t.total > t.limit && t.order.Len() > 0 {
+	for t.total > t.limit {
 		first := t.order.Front()
-		has := first.Value.(*kept).bytes
-		t.shrink(first, has-min(has, t.total-t.limit))
+		bytes := first.Value.(*kept).bytes
+		t.shrink(first, bytes-min(bytes, t.total-t.limit))
 	}
 }
 
-// shrink cuts the tail of a replica to a limit. One that has none needs no place.
+// shrink cuts the tail of a replica to a limit. A replica without a tail leaves the order.
 func (t *tails) shrink(place *list.Element, limit uint64) {
 	k := place.Value.(*kept)
 	bytes := k.replica.shrinkTail(limit)
@@ -59,7 +59,7 @@ func (t *tails) shrink(place *list.Element, limit uint64) {
 	}
 }
 
-// forget leaves a replica out that is removed.
+// forget drops a removed replica from the order.
 func (t *tails) forget(r *replicaLog) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,34 +88,104 @@ func TestTheLastEntryOfALogIsInMemoryBesideManyOthers(t *testing.T) {
 
 // TestReadersShareWhatIsReadAhead has many followers that are behind at one time.
 func TestReadersShareWhatIsReadAhead(t *testing.T) {
-	d := &disk{}
-	l := newLog(d, t.TempDir(), newPace(0, time.Now))
-	const replicas, count = 64, 2 * tailBytes / entryBytes
-	entries := entriesOf(1, 1, count)
-	for shard := uint64(1); shard <= replicas; shard++ {
-		err := l.SaveRaftState([]raftpb.Update{{ShardID: shard, ReplicaID: 1, EntriesToSave: entries}}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	low := map[uint64]uint64{}
-	for range 4 {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		l := newLog(d, t.TempDir(), newPace(0, time.Now))
+		const replicas, count = 64, 2 * tailBytes / entryBytes
+		entries := entriesOf(1, 1, count)
 		for shard := uint64(1); shard <= replicas; shard++ {
-			got, _, err := l.IterateEntries(nil, 0, shard, 1, low[shard]+1, count+1, 0)
-			if err != nil || len(got) == 0 {
-				t.Fatal(len(got), err)
+			err := l.SaveRaftState([]raftpb.Update{{ShardID: shard, ReplicaID: 1,
+				EntriesToSave: entries}}, 1)
+			if err != nil {
+				t.Fatal(err)
 			}
-			low[shard] = got[0].Index
-			l.loads.Wait()
+		}
+		low := map[uint64]uint64{}
+		for range 4 {
+			for shard := uint64(1); shard <= replicas; shard++ {
+				got, _, err := l.IterateEntries(nil, 0, shard, 1, low[shard]+1, count+1, 0)
+				if err != nil || len(got) == 0 {
+					t.Fatal(len(got), err)
+				}
+				low[shard] = got[0].Index
+				l.loads.Wait()
+			}
+		}
+		total := uint64(0)
+		for shard := uint64(1); shard <= replicas; shard++ {
+			total += sizeOf(l.replica(shard, 1).ahead)
+		}
+		if total < aheadsBytes/2 || total > 5*aheadsBytes/2 {
+			t.Errorf("%d bytes are read ahead for %d replicas", total, replicas)
+		}
+	})
+}
+
+// Many replicas catch up with logs whose entries are small, or as large as a message.
+func TestManyReadersSeldomWaitForTheDisk(t *testing.T) {
+	for _, c := range []struct {
+		replicas, count uint64
+		bytes           int
+	}{{40, 4096, 4 << 10}, {130, 4096, 4 << 10}, {40, 24, 1 << 20}, {130, 24, 1 << 20}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &disk{}
+			l := newLog(d, t.TempDir(), newPace(0, time.Now))
+			entries := make([]raftpb.Entry, c.count)
+			cmd := make([]byte, c.bytes)
+			for i := range entries {
+				entries[i] = raftpb.Entry{Index: uint64(i) + 1, Cmd: cmd}
+			}
+			for shard := uint64(1); shard <= c.replicas; shard++ {
+				err := l.SaveRaftState([]raftpb.Update{{ShardID: shard, ReplicaID: 1,
+					EntriesToSave: entries}}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			most := uint64(0)
+			next := make([]uint64, c.replicas)
+			for slices.Min(next) < c.count {
+				held := uint64(0)
+				for i := range next {
+					shard := uint64(i) + 1
+					if next[i] < c.count {
+						next[i] = sendNext(t, l, shard, next[i], c.count)
+					}
+					held += l.replica(shard, 1).aheadSize
+				}
+				most = max(most, held)
+			}
+			waits := uint64(len(d.waited))
+			if waits > 3*c.replicas {
+				t.Errorf("%d readers of entries of %d bytes waited %d times", c.replicas, c.bytes, waits)
+			}
+			// Three shares and two entries each. The first ones begin with larger shares than the others.
+			if most > 4*aheadsBytes+2*c.replicas*uint64(c.bytes) {
+				t.Errorf("%d readers of entries of %d bytes hold %d", c.replicas, c.bytes, most)
+			}
+		})
+	}
+}
+
+// sendNext reads a message for a follower that has entries up to `sent`, and gives the last one of
+// the message. As dragonboat does, it asks for the term of the entry before them first.
+func sendNext(t *testing.T, l *Log, shard, sent, last uint64) uint64 {
+	t.Helper()
+	if sent > 0 {
+		got, _, err := l.IterateEntries(nil, 0, shard, 1, sent, sent+1, 0)
+		if err != nil || len(got) != 1 {
+			t.Fatal(len(got), err)
 		}
 	}
-	total := uint64(0)
-	for shard := uint64(1); shard <= replicas; shard++ {
-		total += sizeOf(l.replica(shard, 1).ahead)
+	got, size, err := l.IterateEntries(nil, 0, shard, 1, sent+1, last+1, messageBytes)
+	if size > messageBytes && len(got) > 1 {
+		got = got[:len(got)-1]
 	}
-	if total < aheadsBytes/2 || total > 5*aheadsBytes/2 {
-		t.Errorf("%d bytes are read ahead for %d replicas", total, replicas)
+	if err != nil || len(got) == 0 {
+		t.Fatal(len(got), err)
 	}
+	l.loads.Wait()
+	return got[len(got)-1].Index
 }
 
 // A log that nobody writes to would keep them for ever.

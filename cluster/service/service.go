@@ -30,10 +30,10 @@ const LeastWorkBytes = 1 << 10
 // WorkBytes is what a record counts for in a rate.
 func WorkBytes(valueBytes int) int { return max(KeyBytes+valueBytes, LeastWorkBytes) }
 
-// RecordsIn is how many records are written together: `most` of the default size, or as many as are
-// about the same work. It is one at least.
-func RecordsIn(most, valueBytes int) int {
-	return max(1, most*DefaultValueBytes/max(valueBytes, LeastWorkBytes))
+// RecordsIn is how many records are handled together: `ofDefaultSize` of the default size, or as
+// many as are about the same work. It is one at least.
+func RecordsIn(ofDefaultSize, valueBytes int) int {
+	return max(1, ofDefaultSize*DefaultValueBytes/max(valueBytes, LeastWorkBytes))
 }
 
 // The outcomes of failed calls. Every error of a Service is one of them, as errors.Is tells.

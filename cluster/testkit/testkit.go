@@ -16,8 +16,8 @@ import (
 const (
 	// patience keeps a broken test from hanging. It is long enough for a machine that is busy.
 	patience = 60 * time.Second
-	// mostOfTry is what one try takes of it at most. A machine may stand still for minutes: that says
-	// nothing of the program.
+	// mostOfTry is what one try and its pause take of it at most. A machine may stand still for
+	// minutes: that says nothing of the program.
 	mostOfTry = patience / 4
 )
 
@@ -44,12 +44,13 @@ func Succeeds(t testing.TB, what string, try func() error) {
 
 // tryFor tries as long as patience lasts, and waits for a pause between two tries.
 func tryFor(pause time.Duration, try func() bool) bool {
-	for waited := time.Duration(0); waited < patience; time.Sleep(pause) {
+	for waited := time.Duration(0); waited < patience; {
 		began := time.Now()
 		if try() {
 			return true
 		}
-		waited += pause + min(time.Since(began), mostOfTry)
+		time.Sleep(pause)
+		waited += min(time.Since(began), mostOfTry)
 	}
 	return false
 }
