@@ -337,17 +337,19 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
 }
 
 // Ends the claim. A bucket with few free rows takes several cleanings, each with the rows that the
-// last one won.
+// last one won. They may also move the same rows to and fro, and a row of large values takes long.
+// So there are no more of them than for two times the rows that the bucket has.
 Status Reclaimer::CompactClaimed(BucketCleaner* cleaner, uint32_t number,
                                  SharedProgress* progress) {
   RowMover& mover = log_.mover();
   BucketUse use;
+  const uint64_t row_count = log_.SlotEnd(number) / log_.geometry().row_records() + 1;
   const Status cleaned = Guarded([&] {
     for (uint64_t steps = 0;; ++steps) {
       ENGINE_RACE_RETURN_IF_ERROR(cleaner->Clean(number, 0, &use, progress));
       // On a full disk records may have moved before there was no room for the rest of their rows.
-      const bool is_last = !use.has_more || use.freed_count + use.moved_count == 0 ||
-                           steps > 2 * log_.geometry().rows_per_bucket();
+      const bool is_last =
+          !use.has_more || use.freed_count + use.moved_count == 0 || steps > 2 * row_count;
       if (is_last && !log_.reserve().is_given_up()) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
