@@ -74,6 +74,14 @@ TEST(KillTest, UniformKeysSurvive) { ExpectClean("--keys uniform --key-space 819
 
 TEST(KillTest, SkewedKeysSurvive) { ExpectClean("--keys skewed --key-space 8192", kCycles); }
 
+// Values of 1 MiB in one bucket: here Compact moved the same rows to and fro for hours.
+TEST(KillTest, RowsOfLargeValuesAreCompactedSoon) {
+  if (CrashProgram().empty()) GTEST_SKIP() << "bin/crash is not built";
+  const Result result =
+      RunCrash("--cycles 4 --keys skewed --key-space 8192 --seed 357819888685538550");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 TEST(KillTest, UniformKeysSurviveInMemory) {
   ExpectClean("--keys uniform --key-space 8192", kCycles, FastParent());
 }
