@@ -1,6 +1,7 @@
 // The part of BucketCleaner that empties rows.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
@@ -26,7 +27,8 @@ Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
   if (choice.rows.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
   const Geometry& geometry = log_.geometry();
-  const uint64_t most_rows = std::clamp<uint64_t>(kMaxMovedBytes / geometry.row_bytes(), 1,
+  // Two at least: a row by itself would come to lie as it does.
+  const uint64_t most_rows = std::clamp<uint64_t>(kMaxMovedBytes / geometry.row_bytes(), 2,
                                                   kMaxMovedRecords / geometry.row_records());
   const uint64_t most_moved =
       std::max(kMaxMovedBytes / geometry.slot_bytes(), slot_count_ / kMovedShare);
@@ -87,9 +89,16 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const uint32_t> row
   for (uint64_t from = 0; from < moving_.size(); from += row_records) {
     const uint64_t to = std::min<uint64_t>(from + row_records, moving_.size());
     const Status written = WriteMoved(bucket, from, to);
-    // The only one of these rows. Of others the values were read before.
-    if (!written.ok() && !holds_values && unreadable_rows_.count(rows.front()) != 0) {
-      return Status::Ok();
+    if (!written.ok() && !holds_values) {
+      std::vector<uint32_t> readable;
+      std::copy_if(rows.begin(), rows.end(), std::back_inserter(readable),
+                   [this](uint32_t row) { return unreadable_rows_.count(row) == 0; });
+      if (readable.size() < rows.size()) {
+        if (from == 0) return MoveAndFree(bucket, readable);
+        // What was moved lies there twice until the next cleaning.
+        has_more_ = true;
+        return Status::Ok();
+      }
     }
     ENGINE_RACE_RETURN_IF_ERROR(written);
     moved_count_ += to - from;

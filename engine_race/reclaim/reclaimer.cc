@@ -337,8 +337,7 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
 }
 
 // Ends the claim. A bucket with few free rows takes several cleanings, each with the rows that the
-// last one won. They may also move the same rows to and fro, and a row of large values takes long.
-// So there are no more of them than for two times the rows that the bucket has.
+// last one won. Each joins some rows, or is the last.
 Status Reclaimer::CompactClaimed(BucketCleaner* cleaner, uint32_t number,
                                  SharedProgress* progress) {
   RowMover& mover = log_.mover();
