@@ -99,8 +99,8 @@ class ExtentStore {
   // Under mutex_.
   Status OpenFile(uint32_t number, io::Access access);
   Status ReserveLocked(std::span<const format::IndexExtent> extents);
-  Status DropUnnamedOf(uint32_t number);              // under mutex_
-  void Occupy(uint32_t place, uint32_t block_count);  // under mutex_
+  Status DropUnnamedOf(uint32_t number);
+  void Occupy(uint32_t place, uint32_t block_count);
 
   Status TakePlace(uint32_t block_count, uint32_t* place);
   Status WriteOnce(ExtentImage* image, ExtentId* id);

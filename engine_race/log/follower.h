@@ -40,10 +40,9 @@ struct RawRows;
 
 class Follower {
  public:
-  // The writer waits for no reader: whatever is read may have changed before it is used. How often
-  // it is then read anew, before the caller gets kIOError. A bucket takes long to read, and at the
-  // bound it is written without a pause. A value or a chunk takes little. So it is tried more often
-  // before its caller fails.
+  // Tries before a caller gets kIOError. The writer waits for no reader, so what was read may have
+  // changed before it is used. A bucket that has changed during so many readings is written without
+  // a pause. A value or a chunk is read faster, and gets more tries.
   static constexpr int kBucketTries = 100;
   static constexpr int kReadTries = 1000;
 

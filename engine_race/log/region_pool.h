@@ -7,6 +7,7 @@
 #define ENGINE_RACE_LOG_REGION_POOL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -37,7 +38,9 @@ class RegionPool {
     Region region_;
   };
 
-  // Keeps at most `kept_count` regions that nobody holds.
+  // Keeps at most `kept_count` regions that nobody holds, or as many as have kKeptBytes.
+  static constexpr uint64_t kKeptBytes = uint64_t{2} << 20;
+  explicit RegionPool(size_t region_bytes) : RegionPool(region_bytes, kKeptBytes / region_bytes) {}
   RegionPool(size_t region_bytes, size_t kept_count)
       : region_bytes_(region_bytes), kept_count_(kept_count) {
     // GiveBack must not need memory.

@@ -65,7 +65,8 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
   return Status::Ok();
 }
 
-// Each segment before it has had an entry. So no hostile table makes the lists much longer.
+// The highest index that an entry may name. Each segment of the bucket before it has had an entry.
+// So no hostile table makes the lists much longer.
 Status SegmentTable::MaxIndex(uint64_t* max_index) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));

@@ -55,7 +55,8 @@ class SegmentTable {
   // After Load: takes the entries that another process has added to the files of this bucket since.
   // Reads few pages: see TakeNew. Calls prepare(file) before a place in that file can be found. An
   // entry that fails its check may be in the middle of its write. Not beside Give.
-  Status LoadMore(uint32_t bucket, FunctionRef<Status(uint32_t)> prepare);
+  using PrepareFn = FunctionRef<Status(uint32_t file)>;
+  Status LoadMore(uint32_t bucket, PrepareFn prepare);
 
   // False: the segment has no place.
   bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
@@ -109,7 +110,6 @@ class SegmentTable {
   static constexpr uint64_t kPage = format::kTablePageSegments;
 
   format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
-  using PrepareFn = FunctionRef<Status(uint32_t file)>;
   // Calls take(entry, number) for each entry that is not zero, of `count` from `number` on.
   // *read_count: how many of them the file has.
   template <typename TakeFn>

@@ -30,9 +30,6 @@ constexpr uint32_t kMaxPrefetchBytes = 4096;  // of a value: the rest follows as
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
 
-// How much memory for groups on their way is kept while there are none.
-constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
-
 // Never written. Not constant, so that it takes no room in the library.
 std::array<char, kMaxValueBytes> zeros;
 
@@ -86,7 +83,7 @@ Staging::Staging(const StoreFiles& files)
       counts_{files.counts, 0, {}},
       keys_{files.staged_keys, geometry_.key_group_bytes, {}},
       values_{files.staged_values, geometry_.value_group_bytes, {}},
-      group_buffers_(LargerGroupBytes(geometry_), kKeptBufferBytes / LargerGroupBytes(geometry_)) {}
+      group_buffers_(LargerGroupBytes(geometry_)) {}
 
 void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& log,
                     const Placement& placement) {

@@ -58,18 +58,18 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   outline.max_positions = max_positions;
   uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
   uint64_t positions = EstimatePositions(bucket, count);
-  // Long values have no gaps that would be read along.
+  // A long value is a read by itself, and no gap is read along.
   const bool has_long_values = layout.value_bytes() >= kLongValueBytes;
-  const uint64_t piece_positions =
-      has_long_values ? std::min<uint64_t>(max_positions, layout.PositionsIn(kLongValuesPieceBytes))
-                      : std::min<uint64_t>(max_positions / 2, layout.PositionsIn(kMaxPieceBytes));
+  const uint32_t gap_factor = has_long_values ? 1 : kMaxGapFactor;
+  const uint64_t piece_positions = std::min<uint64_t>(
+      max_positions / gap_factor,
+      layout.PositionsIn(has_long_values ? kLongValuesPieceBytes : kMaxPieceBytes));
   // An estimate may be short by a little.
   const uint64_t whole_positions =
       has_long_values ? piece_positions : max_positions - max_positions / 16;
   if ((has_long_values ? positions : bucket_positions) > whole_positions) {
     outline.max_records = std::max(layout.MostRecords(piece_positions), 1U);
-    outline.max_positions =
-        static_cast<uint32_t>(has_long_values ? piece_positions : 2 * piece_positions);
+    outline.max_positions = static_cast<uint32_t>(gap_factor * piece_positions);
     outline.buffer_count = layout.BuffersFor(outline.max_positions);
     return outline;
   }

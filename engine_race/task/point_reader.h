@@ -34,7 +34,7 @@ class PointReader {
         frames_(frames),
         verify_checksums_(verify_checksums),
         layout_(log.geometry().layout),
-        large_buffers_(layout_.read_bytes(), kKeptBufferBytes / layout_.read_bytes()) {}
+        large_buffers_(layout_.read_bytes()) {}
 
   // Of the store. No other key may be read.
   const KeyRange& keys() const { return log_.geometry().keys(); }
@@ -98,8 +98,6 @@ class PointReader {
   }
 
  private:
-  static constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
-
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
   // The blocks around a slot, counted from the beginning of its segment.

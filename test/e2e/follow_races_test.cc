@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -170,57 +171,69 @@ class ReusingReads {
   CallWatch watch_;
 };
 
-// What the slot holds says nothing then, nor does a failure to read it.
-TEST_F(FollowRacesTest, SlotsThatAreUsedAgainWhileTheyAreRead) {
-  ASSERT_NO_FATAL_FAILURE(OpenBoth());
-  for (const Reader reader : kNewestReaders) {
-    for (const bool fails : {false, true}) {
-      for (const uint64_t key : {uint64_t{3}, kStagedKey}) {
-        SCOPED_TRACE(testing::Message() << "reader " << static_cast<int>(reader) << ", fails "
-                                        << fails << ", key " << key);
-        ASSERT_NO_FATAL_FAILURE(Stage());
-        ASSERT_TRUE(follower_->Refresh().ok());
-        const char* const file = key == kStagedKey ? format::kStagingValuesName : "/value_0";
-        ReusingReads reads(file, fails, [this] { UseSlotsAgain(); });
-        const ScopedHook hook(reads.hook());
-        reads.Arm();
-        uint64_t version = 0;
-        const Status status = ReadBy(reader, nullptr, key, &version);
-        ASSERT_TRUE(reads.has_come());
-        ASSERT_TRUE(status.ok()) << status.ToString();
-        ASSERT_EQ(version, version_);
+// Of a logged value and of a staged one, whose reads fail or not.
+class ReadRacesTest : public FollowRacesTest {
+ protected:
+  // For each case calls `before`, and expects of what `read` gives. Slots are used again beside the
+  // first read of the value that `read` makes.
+  void ForEachRace(std::span<const Reader> readers,
+                   const std::function<void(Reader reader, uint64_t key)>& before,
+                   const std::function<Status(Reader reader, uint64_t key)>& read,
+                   const std::function<void(const Status& status)>& expect) {
+    ASSERT_NO_FATAL_FAILURE(OpenBoth());
+    for (const Reader reader : readers) {
+      for (const bool fails : {false, true}) {
+        for (const uint64_t key : {uint64_t{3}, kStagedKey}) {
+          SCOPED_TRACE(testing::Message() << "reader " << static_cast<int>(reader) << ", fails "
+                                          << fails << ", key " << key);
+          ASSERT_NO_FATAL_FAILURE(Stage());
+          ASSERT_TRUE(follower_->Refresh().ok());
+          ASSERT_NO_FATAL_FAILURE(before(reader, key));
+          const char* const file = key == kStagedKey ? format::kStagingValuesName : "/value_0";
+          ReusingReads reads(file, fails, [this] { UseSlotsAgain(); });
+          const ScopedHook hook(reads.hook());
+          reads.Arm();
+          const Status status = read(reader, key);
+          ASSERT_TRUE(reads.has_come());
+          ASSERT_NO_FATAL_FAILURE(expect(status));
+        }
       }
     }
+    EXPECT_FALSE(follower_lines_.Said("checksum")) << follower_lines_.text();
   }
-  EXPECT_FALSE(follower_lines_.Said("checksum")) << follower_lines_.text();
+
+  uint64_t read_version_ = 0;
+};
+
+// What the slot holds says nothing then, nor does a failure to read it.
+TEST_F(ReadRacesTest, SlotsThatAreUsedAgainWhileTheyAreRead) {
+  ForEachRace(
+      kNewestReaders, [](Reader, uint64_t) {},
+      [this](Reader reader, uint64_t key) { return ReadBy(reader, nullptr, key, &read_version_); },
+      [this](const Status& status) {
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        ASSERT_EQ(read_version_, version_);
+      });
 }
 
 // A view cannot show them any more.
-TEST_F(FollowRacesTest, ViewsOfSlotsThatAreUsedAgainWhileTheyAreRead) {
-  ASSERT_NO_FATAL_FAILURE(OpenBoth());
-  for (const Reader reader : kViewReaders) {
-    for (const bool fails : {false, true}) {
-      for (const uint64_t key : {uint64_t{3}, kStagedKey}) {
-        SCOPED_TRACE(testing::Message() << "reader " << static_cast<int>(reader) << ", fails "
-                                        << fails << ", key " << key);
-        ASSERT_NO_FATAL_FAILURE(Stage());
-        ASSERT_TRUE(follower_->Refresh().ok());
-        Snapshot snapshot;
+TEST_F(ReadRacesTest, ViewsOfSlotsThatAreUsedAgainWhileTheyAreRead) {
+  Snapshot snapshot;
+  const auto read = [&](Reader reader, uint64_t key) {
+    return ReadBy(reader, &snapshot, key, &read_version_);
+  };
+  ForEachRace(
+      kViewReaders,
+      [&](Reader reader, uint64_t key) {
         ASSERT_TRUE(follower_->GetSnapshot(&snapshot).ok());
-        uint64_t version = 0;
-        ASSERT_TRUE(ReadBy(reader, &snapshot, key, &version).ok());
-        ASSERT_EQ(version, version_);
-        const char* const file = key == kStagedKey ? format::kStagingValuesName : "/value_0";
-        ReusingReads reads(file, fails, [this] { UseSlotsAgain(); });
-        const ScopedHook hook(reads.hook());
-        reads.Arm();
-        const Status status = ReadBy(reader, &snapshot, key, &version);
-        ASSERT_TRUE(reads.has_come());
+        ASSERT_TRUE(read(reader, key).ok());
+        ASSERT_EQ(read_version_, version_);
+      },
+      read,
+      [&](const Status& status) {
         ASSERT_EQ(status.code(), Code::kIOError) << status.ToString();
-      }
-    }
-  }
-  EXPECT_FALSE(follower_lines_.Said("checksum")) << follower_lines_.text();
+        snapshot = Snapshot();
+      });
 }
 
 // A Refresh waits for a writer that opens the store. The first read does not.

@@ -72,6 +72,14 @@ class FollowerTest : public ::testing::Test {
     writer_ = OpenLog(options_, dir_.path());
     ASSERT_NE(writer_, nullptr);
   }
+  // Opens another writer beside the first read, and appends 3 records.
+  ChangedReads::Fn ComingWriter() {
+    return [this](char*, size_t, off_t, uint64_t number) {
+      if (number != 0) return;
+      ASSERT_NO_FATAL_FAILURE(OpenWriter());
+      ASSERT_NO_FATAL_FAILURE(Append(3));
+    };
+  }
   void Append(uint64_t count) {
     for (uint64_t i = 0; i < count; ++i) {
       ASSERT_TRUE(writer_->Append(next_key_, ValueOf(next_key_, 1).data()).ok());

@@ -126,11 +126,7 @@ TEST_F(FollowerTest, AClosedStoreIsNotReadAgain) {
 TEST_F(FollowerTest, AWriterThatComesMeanwhileIsAwaited) {
   ASSERT_NO_FATAL_FAILURE(OpenWriter());
   ASSERT_NO_FATAL_FAILURE(Append(10));
-  ChangedReads reads(format::kStagingCountsName, [&](char*, size_t, off_t, uint64_t number) {
-    if (number != 0) return;
-    ASSERT_NO_FATAL_FAILURE(OpenWriter());
-    ASSERT_NO_FATAL_FAILURE(Append(3));
-  });
+  ChangedReads reads(format::kStagingCountsName, ComingWriter());
   {
     const ScopedHook hook(&reads);
     ASSERT_NO_FATAL_FAILURE(Follow());
@@ -146,11 +142,7 @@ TEST_F(FollowerTest, AWriterThatComesMeanwhileIsAwaited) {
 // And while a Refresh is under way: one Refresh takes over what both have written.
 TEST_F(FollowerTest, AWriterThatComesBesideARefreshIsNoticed) {
   ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
-  ChangedReads reads(format::kStagingCountsName, [&](char*, size_t, off_t, uint64_t number) {
-    if (number != 0) return;
-    ASSERT_NO_FATAL_FAILURE(OpenWriter());
-    ASSERT_NO_FATAL_FAILURE(Append(3));
-  });
+  ChangedReads reads(format::kStagingCountsName, ComingWriter());
   {
     const ScopedHook hook(&reads);
     ASSERT_TRUE(Refresh().ok());
