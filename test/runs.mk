@@ -88,7 +88,7 @@ build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 build-rest-asan:
-	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges $(call in_scope,asan,build/asan/tests/core)
+	$(call in_scope,asan,$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
 build-rest-tsan:
 	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests $(call in_scope,tsan-rest,build/tsan/tests/rest)
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
