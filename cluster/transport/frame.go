@@ -99,54 +99,73 @@ func checksum(frame []byte) uint32 {
 	return crc32.Update(crc32.Checksum(frame[:8], crcTable), crcTable, frame[frameHeader:])
 }
 
+// readAhead is how many bytes a read asks for at least where frames follow each other. Most frames
+// are short: one system call brings the header with its payload, and often further frames.
+const readAhead = 16 << 10
+
 // reader reads frames. It is for one goroutine at a time.
 type reader struct {
-	conn   net.Conn
-	buffer []byte
+	conn net.Conn
+	// So many bytes behind the beginning of a frame may be read with it. 0: none behind its end,
+	// because others go on with the connection.
+	ahead      int
+	buffer     []byte
+	begin, end int // of what was read and not yet given
 }
 
 // next waits until the deadline for a frame of a permitted kind. The zero deadline is never. The
 // payload is valid until the next call. A length that the kind does not permit is refused before
 // memory is taken, and memory grows only as bytes come.
 func (r *reader) next(deadline time.Time, permitted frameKind) ([]byte, error) {
-	var header [frameHeader]byte
-	if err := r.conn.SetReadDeadline(deadline); err != nil {
+	if err := r.fill(frameHeader, frameHeader, deadline); err != nil {
 		return nil, err
 	}
-	if _, err := io.ReadFull(r.conn, header[:]); err != nil {
-		return nil, err
-	}
+	header := r.buffer[r.begin:r.end]
 	kind := frameKind(header[0])
 	length := binary.BigEndian.Uint32(header[4:])
 	if kind != permitted || length > frameLimits[kind] {
 		return nil, fmt.Errorf("%w: kind %d, %d bytes", errFrame, kind, length)
 	}
-	frame := append(r.buffer[:0], header[:]...)
-	for left := int(length); left > 0; {
-		piece := min(left, pieceBytes)
-		end := len(frame) + piece
-		if cap(frame) < end {
-			grown := make([]byte, len(frame), min(frameHeader+int(length), max(end, 2*cap(frame))))
-			copy(grown, frame)
-			frame = grown
-		}
-		if err := r.conn.SetReadDeadline(time.Now().Add(ioTimeout)); err != nil {
+	size := frameHeader + int(length)
+	for r.end-r.begin < size {
+		piece := min(size, r.end-r.begin+pieceBytes)
+		if err := r.fill(piece, size, time.Now().Add(ioTimeout)); err != nil {
 			return nil, err
 		}
-		if _, err := io.ReadFull(r.conn, frame[len(frame):end]); err != nil {
-			return nil, err
-		}
-		frame, left = frame[:end], left-piece
 	}
-	if cap(frame) <= keptBytes {
-		r.buffer = frame
-	} else {
-		r.buffer = nil
+	frame := r.buffer[r.begin : r.begin+size]
+	// Nothing was read behind a frame that is longer than `ahead`.
+	if r.begin += size; cap(r.buffer) > keptBytes {
+		r.buffer, r.begin, r.end = nil, 0, 0
 	}
-	if checksum(frame) != binary.BigEndian.Uint32(header[8:]) {
+	if checksum(frame) != binary.BigEndian.Uint32(frame[8:]) {
 		return nil, fmt.Errorf("%w: its checksum is wrong", errFrame)
 	}
 	return frame[frameHeader:], nil
+}
+
+// fill reads until `want` bytes are there, of a frame that has `size` bytes or more.
+func (r *reader) fill(want, size int, deadline time.Time) error {
+	have := r.end - r.begin
+	if have >= want {
+		return nil
+	}
+	room := max(want, r.ahead)
+	if r.begin+room > cap(r.buffer) {
+		memory := r.buffer[:cap(r.buffer)]
+		if len(memory) < room {
+			memory = make([]byte, max(room, min(size, 2*len(memory))))
+		}
+		copy(memory, r.buffer[r.begin:r.end])
+		r.buffer, r.begin, r.end = memory, 0, have
+	}
+	if err := r.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	r.buffer = r.buffer[:cap(r.buffer)]
+	n, err := io.ReadAtLeast(r.conn, r.buffer[r.end:r.begin+room], want-have)
+	r.end += n
+	return err
 }
 
 // sentTypes are the messages that nodes send each other. Others are dragonboat's own, and it ends

@@ -99,7 +99,7 @@ func (s *stream) connect() error {
 	if err != nil {
 		return err
 	}
-	s.conn, s.out, s.in = conn, &writer{conn: conn}, &reader{conn: conn}
+	s.conn, s.out, s.in = conn, &writer{conn: conn}, &reader{conn: conn, ahead: readAhead}
 	return nil
 }
 
@@ -257,7 +257,7 @@ func (i *incomingStreams) take(id streamID, place uint64, chunk raftpb.Chunk) by
 
 // receiveChunks serves a stream's connection.
 func (t *Transport) receiveChunks(conn net.Conn, peer *greeting) error {
-	in, out := reader{conn: conn}, writer{conn: conn}
+	in, out := reader{conn: conn, ahead: readAhead}, writer{conn: conn}
 	for {
 		payload, err := in.next(time.Time{}, chunkFrame)
 		if err != nil {

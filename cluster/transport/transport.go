@@ -301,7 +301,7 @@ func (t *Transport) wake(address string) {
 
 // receiveMessages hands batches to dragonboat.
 func (t *Transport) receiveMessages(conn net.Conn, peer *greeting) error {
-	in := reader{conn: conn}
+	in := reader{conn: conn, ahead: readAhead}
 	for {
 		payload, err := in.next(time.Time{}, messageFrame)
 		if err != nil {
