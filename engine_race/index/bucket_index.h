@@ -255,6 +255,10 @@ class alignas(64) BucketIndex {
   // Drops everything. After HideLost, when no record comes in any more. `rests`: see PagingFaults.
   void Lose(bool rests) noexcept;
 
+  // Calls visit(run) for the paged runs with keys of [first_key, last_key] that frames do not hold
+  // whole. In order and under the lock, until it answers false. False then.
+  bool ForEachCold(uint64_t first_key, uint64_t last_key,
+                   FunctionRef<bool(const PagedRun&)> visit) const;
   // Whether a run lies in that extent alone.
   bool HasExtent(const l1::ExtentId& extent) const;
   // Makes a frame with a block of that extent reachable. Under the mutex of the frames' pool.

@@ -327,6 +327,26 @@ bool BucketIndex::EndRest() noexcept {
   return true;
 }
 
+bool BucketIndex::ForEachCold(uint64_t first_key, uint64_t last_key,
+                              FunctionRef<bool(const PagedRun&)> visit) const {
+  EpochGuard guard;
+  EnterFrames(&guard);
+  const std::shared_lock lock(lock_);
+  if (row_.empty() || paging() == nullptr) return true;
+  const BlockFrames& frames = paging()->blocks();
+  const auto is_hot = [&frames](const PagedRun& run) {
+    bool hot = frames.FencesOf(run) != nullptr;
+    for (uint32_t i = 1; hot && i <= run.block_count; ++i) hot = frames.BlockOf(run, i) != nullptr;
+    return hot;
+  };
+  const size_t end = row_.PartOf(last_key);
+  for (size_t i = row_.PartOf(first_key); i <= end; ++i) {
+    const Part& part = row_.part(i);
+    if (part.is_paged() && !is_hot(*part.extent) && !visit(*part.extent)) return false;
+  }
+  return true;
+}
+
 bool BucketIndex::HasExtent(const l1::ExtentId& extent) const {
   const std::shared_lock lock(lock_);
   for (size_t i = 0; i < row_.size(); ++i) {

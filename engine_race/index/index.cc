@@ -1,7 +1,6 @@
 #include "engine_race/index/index.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -216,10 +215,11 @@ Status Index::AnswerWalk(uint32_t bucket, uint64_t version, RunSlices* ahead,
 }
 
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
-                      std::vector<IndexEntry>* entries, bool* complete, uint64_t version) const {
-  return AnswerWalk(bucket, version, /*ahead=*/nullptr, [&](RunSlices* slices) {
+                      std::vector<IndexEntry>* entries, bool* complete, uint64_t version,
+                      RunSlices* slices) const {
+  return AnswerWalk(bucket, version, slices, [&](RunSlices* read) {
     return impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete,
-                                          version, slices);
+                                          version, read);
   });
 }
 
@@ -290,13 +290,6 @@ __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint6
   *count = keys.size() - free;
   if (free > 0) std::copy(keys.begin() + static_cast<ptrdiff_t>(free), keys.end(), keys.begin());
   return status;
-}
-
-std::unique_ptr<RunSlices> Index::TakeAhead() const noexcept {
-  if (!impl_->paging->has_paged_runs() || !impl_->ahead_permits->try_acquire()) return nullptr;
-  std::unique_ptr<RunSlices> ahead(new (std::nothrow) RunSlices(impl_->ahead_permits));
-  if (ahead == nullptr) impl_->ahead_permits->release();
-  return ahead;
 }
 
 uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const {

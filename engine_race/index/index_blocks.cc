@@ -1,6 +1,10 @@
 // Blocks of paged runs: where a lookup reads them, what it does with them, and what happens when
 // one cannot be read.
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,7 +22,48 @@ namespace {
 // Blocking reads of a block, after the caller's own, before its bucket is lost.
 constexpr int kReadAttempts = 2;
 
+// Of the runs that are read ahead of a walk over buckets, or two runs. Longer than the device takes
+// for all that is in its queue.
+constexpr uint64_t kAheadBytes = 1024 * 1024;
+// Others may have flat runs, or their runs in frames.
+constexpr uint32_t kMostAheadBuckets = 64;
+
 }  // namespace
+
+std::unique_ptr<RunSlices> Index::TakeAhead() const noexcept {
+  if (!impl_->paging->has_paged_runs() || !impl_->ahead_permits->try_acquire()) return nullptr;
+  std::unique_ptr<RunSlices> ahead(new (std::nothrow) RunSlices(impl_->ahead_permits));
+  if (ahead == nullptr) impl_->ahead_permits->release();
+  return ahead;
+}
+
+void Index::ReadAhead(uint64_t first_key, uint64_t last_key, RunsAhead* ahead) const noexcept {
+  if (!impl_->paging->has_paged_runs()) return;
+  // Listed first: a read may wait, and must not wait under a bucket's lock.
+  struct Extent {
+    l1::ExtentId id;
+    uint32_t block_count = 0;
+  };
+  std::array<Extent, RunsAhead::kMaxExtents> extents;
+  size_t count = 0;
+  uint64_t bytes = 0;
+  const auto list = [&](const PagedRun& run) {
+    if (count == extents.size() || (count >= 2 && bytes >= kAheadBytes)) return false;
+    extents[count++] = {run.id, run.block_count + 1};
+    bytes += format::IndexExtentBytesOf(run.record_count);
+    return true;
+  };
+  const uint32_t last = impl_->BucketOf(last_key);
+  uint32_t bucket = NextHeld(impl_->BucketOf(first_key));
+  for (uint32_t i = 0; i < kMostAheadBuckets && bucket <= last; ++i) {
+    if (!impl_->buckets[bucket].ForEachCold(first_key, last_key, list)) break;
+    bucket = NextHeld(bucket + 1);
+  }
+  if (count > 0) ahead->GoTo(extents[0].id);
+  for (size_t i = 0; i < count; ++i) {
+    if (!ahead->Begin(impl_->paging->store(), extents[i].id, extents[i].block_count)) return;
+  }
+}
 
 void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const {
   const std::lock_guard lock(impl_->lose_mutex);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/lower_bound.h"
@@ -67,6 +68,25 @@ class PartCursor {
     *entry = {span_.keys[run_], RunRef(run_)};
     ++run_;
     return true;
+  }
+
+  // Appends the next records from the front, until *entries has `max_entries`. False when it
+  // stopped there and some are left.
+  bool AppendNext(size_t max_entries, std::vector<IndexEntry>* entries) {
+    IndexEntry entry;
+    while (delta_ < delta_end_ || history_ < history_end_) {
+      if (!NextChanged(&entry)) continue;
+      if (entries->size() >= max_entries) return false;
+      entries->push_back(entry);
+    }
+    const size_t before = entries->size();
+    const size_t room = max_entries - std::min(before, max_entries);
+    const size_t count = std::min(room, run_end_ - run_);
+    entries->resize(before + count);
+    for (size_t i = 0; i < count; ++i, ++run_) {
+      (*entries)[before + i] = {span_.keys[run_], RunRef(run_)};
+    }
+    return run_ == run_end_;
   }
 
   // Gives the next record from the back; false when none is left.

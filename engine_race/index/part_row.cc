@@ -105,16 +105,11 @@ bool PartRow::Collect(const Walk& walk, size_t max_entries, std::vector<IndexEnt
   const size_t before = entries->size();
   const size_t most = max_entries > before ? max_entries - before : 0;
   const bool walked = WalkForward(walk, most, [&](PartCursor* cursor) {
-    IndexEntry entry;
-    while (cursor->Next(&entry)) {
-      if (entries->size() >= max_entries) {
-        *complete = false;
-        return false;
-      }
-      ENGINE_RACE_ASSERT(entry.key >= walk.first_key && entry.key <= walk.last_key);
-      entries->push_back(entry);
-    }
-    return true;
+    const size_t first = entries->size();
+    *complete = cursor->AppendNext(max_entries, entries);
+    ENGINE_RACE_ASSERT(first == entries->size() || ((*entries)[first].key >= walk.first_key &&
+                                                    entries->back().key <= walk.last_key));
+    return *complete;
   });
   if (!walked) entries->resize(before);
   return walked;

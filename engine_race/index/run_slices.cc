@@ -91,7 +91,7 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
   if (wanted->last < run.min_key || wanted->first > run.max_key) return true;
   const std::vector<uint64_t>* const first_keys = FencesOf(run, frames);
   if (first_keys == nullptr) {
-    wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}, run.births, run.held};
+    wanted_ = {run.id, 0, 1, run.block_count + 1, {run.min_key, run.max_key}, run.births, run.held};
     // A walk that comes from the run before wants the first blocks next.
     if (permits_ != nullptr && !wanted->from_back && wanted->first <= run.min_key) {
       wanted_.block_count += std::min(kAheadBlocks, format::IndexBlocksOf(run.record_count));
@@ -111,8 +111,9 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
       wanted->last = (*first_keys)[last] - 1;
     }
   }
-  const Wanted blocks = {run.id,     first,   last - first + 1, {run.min_key, run.max_key},
-                         run.births, run.held};
+  const Wanted blocks = {
+      run.id,     first,   last - first + 1, run.block_count + 1, {run.min_key, run.max_key},
+      run.births, run.held};
   const Slice* slice = SliceOf(run, first, blocks.block_count);
   if (slice == nullptr && CopyFromFrames(run, frames, slots, blocks)) slice = &slices_.back();
   if (slice == nullptr) {
@@ -149,17 +150,37 @@ bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
   return true;
 }
 
+Status RunSlices::ReadWanted(const l1::ExtentStore& store, Wanted* wanted, Region* memory,
+                             const char** blocks) const {
+  const char* const ahead =
+      runs_ahead_ == nullptr ? nullptr : runs_ahead_->Take(wanted->extent, wanted->extent_blocks);
+  uint32_t whole_count = 0;
+  while (ahead != nullptr && whole_count < wanted->extent_blocks &&
+         store.IsWhole(wanted->extent, whole_count,
+                       ahead + size_t{whole_count} * format::kIndexBlockBytes)) {
+    ++whole_count;
+  }
+  if (ahead != nullptr && whole_count == wanted->extent_blocks) {
+    wanted->first_block = 0;
+    wanted->block_count = wanted->extent_blocks;
+    *blocks = ahead;
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
+      size_t{wanted->block_count} * format::kIndexBlockBytes, /*huge_pages=*/false, memory));
+  *blocks = memory->data();
+  return store.ReadBlocks(wanted->extent, wanted->first_block, wanted->block_count, memory->data());
+}
+
 Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   ENGINE_RACE_ASSERT(is_wanting());
-  const Wanted wanted = std::exchange(wanted_, Wanted());
+  Wanted wanted = std::exchange(wanted_, Wanted());
   Region memory;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
-      size_t{wanted.block_count} * format::kIndexBlockBytes, /*huge_pages=*/false, &memory));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      store.ReadBlocks(wanted.extent, wanted.first_block, wanted.block_count, memory.data()));
+  const char* blocks = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadWanted(store, &wanted, &memory, &blocks));
   l1::KeyBounds keys = wanted.keys;
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
-    const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
+    const char* const data = blocks + size_t{i} * format::kIndexBlockBytes;
     const uint32_t block = wanted.first_block + i;
     const bool follows = i == 0 || block == 1 || l1::RecordBlock(data).keys()[0] > keys.first;
     if (!IsSoundBlock(block, data, keys, slot_end) || !follows) {
@@ -170,7 +191,7 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
     if (block > 0) keys.first = l1::RecordBlock(data).bounds().last;
   }
   if (wanted.first_block == 0) {
-    const l1::FenceBlock block(memory.data());
+    const l1::FenceBlock block(blocks);
     fences_.push_back(
         {wanted.extent, {block.first_keys(), block.first_keys() + block.block_count()}});
     if (wanted.block_count == 1) return Status::Ok();
@@ -181,7 +202,7 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   slice.keys.reserve(size_t{wanted.block_count} * kBlockRecords);
   slice.refs.reserve(slice.keys.capacity());
   for (uint32_t i = skipped; i < wanted.block_count; ++i) {
-    const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
+    const char* const data = blocks + size_t{i} * format::kIndexBlockBytes;
     AddBlock(
         data, wanted.held.get(), wanted.births, [](const RefWord& word) { return word.Load(); },
         &slice);

@@ -26,6 +26,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/paged_run.h"
+#include "engine_race/index/runs_ahead.h"
 #include "engine_race/l1/extent_store.h"
 
 namespace engine_race {
@@ -57,6 +58,8 @@ class RunSlices {
   RunSlices() = default;
   // For a walk that reads ahead. Takes over one of the permits.
   explicit RunSlices(Permits permits) : permits_(std::move(permits)) {}
+  // For a walk over many buckets: see RunsAhead, which outlives it.
+  explicit RunSlices(RunsAhead* runs_ahead) : runs_ahead_(runs_ahead) {}
   RunSlices(const RunSlices&) = delete;
   RunSlices& operator=(const RunSlices&) = delete;
   ~RunSlices() {
@@ -95,7 +98,8 @@ class RunSlices {
     l1::ExtentId extent;
     uint32_t first_block = 0;
     uint32_t block_count = 0;
-    l1::KeyBounds keys = {0, 0};  // of the whole run
+    uint32_t extent_blocks = 0;   // of the whole extent
+    l1::KeyBounds keys = {0, 0};  // likewise
     uint64_t births = 0;          // as in PagedRun, both
     std::shared_ptr<const HeldSlots> held;
   };
@@ -104,6 +108,10 @@ class RunSlices {
     std::vector<uint64_t> first_keys;
   };
 
+  // The blocks of *wanted, checked: those that were read ahead, which are the whole extent, or else
+  // read into *memory.
+  Status ReadWanted(const l1::ExtentStore& store, Wanted* wanted, Region* memory,
+                    const char** blocks) const;
   const std::vector<uint64_t>* FencesOf(const PagedRun& run, const BlockFrames& frames);
   const Slice* SliceOf(const PagedRun& run, uint32_t first_block, uint32_t block_count);
   bool CopyFromFrames(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
@@ -115,6 +123,7 @@ class RunSlices {
   Wanted wanted_;
   // Null: it does not read ahead.
   Permits permits_;
+  RunsAhead* const runs_ahead_ = nullptr;  // may be null
 };
 
 }  // namespace engine_race

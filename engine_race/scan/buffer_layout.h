@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/value_layout.h"
@@ -32,7 +33,10 @@ class BufferLayout {
         slot_positions_(values.slot_bytes() / values.unit_bytes()),
         read_positions_(values.read_bytes() / values.unit_bytes()),
         block_positions_(kIoAlignment / values.unit_bytes()),
-        buffer_positions_(std::max(kBufferBytes / values.read_bytes(), 1U) * read_positions_) {}
+        buffer_positions_(std::max(kBufferBytes / values.read_bytes(), 1U) * read_positions_),
+        buffers_per_position_(~uint64_t{0} / buffer_positions_ + 1) {
+    ENGINE_RACE_ASSERT(buffer_positions_ > 1);
+  }
 
   uint32_t value_bytes() const { return values_.value_bytes(); }
   uint32_t slot_bytes() const { return values_.slot_bytes(); }
@@ -58,7 +62,12 @@ class BufferLayout {
   }
   // Where position `at` lies when the positions are laid out over these buffers.
   uint32_t PositionIn(std::span<const uint32_t> buffers, uint32_t at) const {
-    return buffers[at / buffer_positions_] * buffer_positions_ + at % buffer_positions_;
+    // A division would take longer than all else that is done for a small value here. This is as
+    // exact for 32 bits.
+    const auto buffer =
+        static_cast<uint32_t>((static_cast<unsigned __int128>(at) * buffers_per_position_) >> 64);
+    ENGINE_RACE_ASSERT(buffer == at / buffer_positions_);
+    return buffers[buffer] * buffer_positions_ + (at - buffer * buffer_positions_);
   }
   // From the beginning of the first buffer.
   uint64_t OffsetOf(uint64_t position) const { return position << position_shift_; }
@@ -136,6 +145,7 @@ class BufferLayout {
   uint32_t read_positions_;
   uint32_t block_positions_;
   uint32_t buffer_positions_;
+  uint64_t buffers_per_position_;  // 2^64 / buffer_positions_, rounded up
 };
 
 inline uint64_t BufferLayout::EndOfReads(uint64_t position, uint64_t record_count) const {

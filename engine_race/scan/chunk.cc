@@ -12,10 +12,14 @@ namespace engine_race {
 
 namespace {
 
+// Of a batch: a visitor is to wait for no more.
+constexpr uint32_t kBatchBytes = 64 * 1024;
+
 // How far ahead of its own batch a visitor looks for another one to check.
 constexpr uint32_t kHelpBatches = 64;
 
-// Of a value that is fetched ahead.
+// Of the values that are fetched ahead of one that is checked: a longer one takes longer to check
+// than to fetch. And of one value.
 constexpr uint32_t kMostFetchedBytes = 4096;
 
 // Inline, so that the compiler unrolls it for a constant.
@@ -166,8 +170,10 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   }
   const uint32_t begin = batch << batch_shift_;
   const uint32_t end = std::min(begin + batch_records(), static_cast<uint32_t>(entries.size()));
+  const uint32_t ahead = std::max(kMostFetchedBytes / layout_.value_bytes(), 1U);
+  for (uint32_t i = begin + 1; i < std::min(begin + ahead, end); ++i) Prefetch(i);
   for (uint32_t i = begin; i < end; ++i) {
-    if (i + 1 < end) Prefetch(i + 1);
+    if (i + ahead < end) Prefetch(i + ahead);
     // Visitors would wait in vain for a batch that is left in work.
     try {
       PrepareEntry(context, i);
@@ -183,7 +189,7 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
 }
 
 // Neighbours by key lie anywhere, and the processor prefetches by itself only within a page. So
-// each value is fetched while the one before it is checked.
+// each value is fetched while those before it are checked.
 void Chunk::Prefetch(uint32_t entry) const {
   if (plan.positions[entry] >= kVerifiedPosition) return;
   const char* value = Value(entry);
@@ -194,7 +200,19 @@ void Chunk::Prefetch(uint32_t entry) const {
   }
 }
 
+inline bool Chunk::Matches(uint32_t entry) const {
+  return ValueMatches(Value(entry), layout_.value_bytes(), entries[entry].ref.value_checksum());
+}
+
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
+  // The usual case by itself: of a small value the rest would take as long as its checksum.
+  if (plan.positions[entry] < kVerifiedPosition && (!verify_ || Matches(entry))) [[likely]] {
+    return;
+  }
+  PrepareSlowly(context, entry);
+}
+
+void Chunk::PrepareSlowly(const ScanContext& context, uint32_t entry) {
   uint32_t& position = plan.positions[entry];
   if (position >= kCorruptPosition) return;
   if ((position & kVerifiedPosition) != 0) {
@@ -222,11 +240,8 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
       return;
     }
   }
-  if (!verify_) return;
-  const ValueRef ref = entries[entry].ref;
-  const Status status =
-      context.log.VerifyValue(bucket, ref.slot(), ref.value_checksum(), Value(entry));
-  if (status.ok()) return;
+  if (!verify_ || Matches(entry)) return;
+  const Status status = context.log.CorruptValue(bucket, entries[entry].ref.slot());
   position = kCorruptPosition;
   Log(context.options.log, LogLevel::kError, status.message());
 }

@@ -34,7 +34,7 @@ namespace engine_race {
 class Chunk {
  public:
   // Records that are checked together, at most.
-  static constexpr uint32_t kBatchRecords = 16;
+  static constexpr uint32_t kBatchRecords = 64;
 
   // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
@@ -147,12 +147,12 @@ class Chunk {
   // misses the caches at both ends of each value. With more, the fetched lines evict each other
   // from the first cache: the ends of all pages share one set.
   static constexpr uint32_t kFetchAhead = 6;
-  // A visitor is to wait for no more.
-  static constexpr uint32_t kBatchBytes = 64 * 1024;
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
   void Prefetch(uint32_t entry) const;
+  bool Matches(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);
+  void PrepareSlowly(const ScanContext& context, uint32_t entry);
   void FailEntries(size_t begin, size_t end, const Status& status);
   void NoteReadError(const Status& status);
 

@@ -107,11 +107,12 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
 bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key,
                                  size_t max_records, Chunk* chunk) {
   const size_t before = chunk->entries.size();
-  chunk->segments.push_back(
-      {bucket, static_cast<uint32_t>(before), context_->log.ReuseCount(bucket)});
+  chunk->segments.push_back({bucket, static_cast<uint32_t>(before),
+                             context_->log.ReuseCount(bucket), context_->log.RecordCount(bucket)});
   bool complete = false;
-  const Status status = context_->index.Collect(bucket, first_key, last_key, max_records,
-                                                &chunk->entries, &complete, chunk->version);
+  const Status status =
+      context_->index.Collect(bucket, first_key, last_key, max_records, &chunk->entries, &complete,
+                              chunk->version, slices());
   if (!status.ok()) {
     chunk->entries.resize(before);
     chunk->collect_status = status;
@@ -195,24 +196,41 @@ bool ChunkBuilder::CutToFit(uint32_t max_positions, Keep keep, Chunk* chunk) con
   return true;
 }
 
+void ChunkBuilder::ReadAhead(uint64_t first_key, uint64_t last_key) noexcept {
+  if (ahead_ != nullptr) context_->index.ReadAhead(first_key, last_key, &ahead_->runs);
+}
+
 bool ChunkBuilder::StillTrue(const Chunk& chunk) {
   const Geometry& geometry = context_->log.geometry();
-  again_.clear();
-  const size_t count = chunk.entries.size();
   const Index& index = context_->index;
   const uint32_t last_bucket = geometry.BucketOf(chunk.last_key);
+  size_t segment = 0;
   // Also buckets that were empty when the chunk was built.
   for (uint32_t bucket = index.NextHeld(geometry.BucketOf(chunk.first_key)); bucket <= last_bucket;
        bucket = index.NextHeld(bucket + 1)) {
+    std::span<const IndexEntry> entries;
+    if (segment < chunk.segments.size() && chunk.segments[segment].bucket == bucket) {
+      entries = chunk.EntriesOf(segment);
+      ++segment;
+      // The index has each record before it is counted. Another process may write what is not
+      // counted here.
+      const uint64_t record_count = chunk.segments[segment - 1].record_count;
+      if (context_->log.RecordCount(bucket) == record_count && !context_->log.follows()) continue;
+    }
     const uint64_t first_key = std::max(chunk.first_key, geometry.FirstKeyOf(bucket));
     const uint64_t last_key = std::min(chunk.last_key, geometry.LastKeyOf(bucket));
     bool complete = false;
-    const Status status = index.Collect(bucket, first_key, last_key, count + 1, &again_, &complete);
-    if (!status.ok() || !complete || again_.size() > count) return false;
+    again_.clear();
+    const Status status = index.Collect(bucket, first_key, last_key, entries.size() + 1, &again_,
+                                        &complete, kLatestVersion, slices());
+    static_assert(sizeof(IndexEntry) == 16, "no padding that could differ");
+    if (!status.ok() || again_.size() != entries.size() ||
+        (!entries.empty() &&
+         std::memcmp(again_.data(), entries.data(), entries.size_bytes()) != 0)) {
+      return false;
+    }
   }
-  static_assert(sizeof(IndexEntry) == 16, "no padding that could differ");
-  return again_.size() == count && (count == 0 || std::memcmp(again_.data(), chunk.entries.data(),
-                                                              count * sizeof(IndexEntry)) == 0);
+  return segment == chunk.segments.size();
 }
 
 }  // namespace engine_race

@@ -6,8 +6,11 @@
 #define ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "engine_race/index/run_slices.h"
+#include "engine_race/index/runs_ahead.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
@@ -17,6 +20,12 @@ namespace engine_race {
 class ChunkBuilder {
  public:
   explicit ChunkBuilder(ScanContext* context) : context_(context), planner_(context->layout) {}
+  // Reads paged runs of the index ahead of the chunks, into so much memory.
+  ChunkBuilder(ScanContext* context, uint32_t runs_ahead_bytes)
+      : context_(context),
+        planner_(context->layout),
+        ahead_(std::make_unique<Ahead>(runs_ahead_bytes, context->options.io_backend,
+                                       context->log.failed_backends())) {}
 
   struct Request {
     // The chunk must hold this key,
@@ -60,10 +69,23 @@ class ChunkBuilder {
   enum class Keep { kFirst, kLast };
   bool CutToFit(uint32_t max_positions, Keep keep, Chunk* chunk) const;
 
+  // Has the index begin to read what the chunks of these keys will be built from.
+  void ReadAhead(uint64_t first_key, uint64_t last_key) noexcept;
+
+  uint64_t memory_bytes() const { return ahead_ == nullptr ? 0 : ahead_->runs.memory_bytes(); }
+
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
 
  private:
+  struct Ahead {
+    Ahead(uint32_t memory_bytes, IoBackend backend, io::FailedBackends* failed)
+        : runs(memory_bytes, backend, failed) {}
+    RunsAhead runs;
+    RunSlices slices{&runs};
+  };
+
+  RunSlices* slices() const { return ahead_ == nullptr ? nullptr : &ahead_->slices; }
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
   bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_records,
                      Chunk* chunk);
@@ -72,6 +94,7 @@ class ChunkBuilder {
 
   ScanContext* const context_;
   LoadPlanner planner_;
+  const std::unique_ptr<Ahead> ahead_;  // may be null
   std::vector<IndexEntry> again_;
 };
 

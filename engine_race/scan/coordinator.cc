@@ -18,6 +18,13 @@ constexpr size_t kMaxLoading = 1024;
 // This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint64_t kLeastAheadBytes = 16 * 1024 * 1024;
 
+// For runs of the index that are read ahead of chunks, beside the memory for chunks.
+uint32_t RunsAheadBytes(uint64_t budget_bytes) {
+  constexpr uint64_t kFraction = 64;
+  const uint64_t bytes = std::min<uint64_t>(budget_bytes / kFraction, RunsAhead::kMaxBytes);
+  return static_cast<uint32_t>(bytes / kIoAlignment * kIoAlignment);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share)
@@ -25,7 +32,7 @@ Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShar
       budget_bytes_(budget_bytes),
       share_(share),
       board_(context->layout),
-      builder_(context),
+      builder_(context, RunsAheadBytes(budget_bytes)),
       loader_(context, &board_.cache().pool()) {}
 
 Coordinator::~Coordinator() {
@@ -225,6 +232,8 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
   try {
     builder_.Build(request, outline, chunk);
     built = true;
+    const uint64_t last_wanted = std::min(request.last_wanted, request.high);
+    if (chunk->last_key < last_wanted) builder_.ReadAhead(chunk->last_key + 1, last_wanted);
   } catch (const std::bad_alloc&) {
   }
   lock->lock();

@@ -60,7 +60,7 @@ class Coordinator {
   // Null before the first Lend or Start.
   char* base() const { return board_.cache().pool().base(); }
 
-  uint64_t memory_bytes() const { return board_.cache().memory_bytes(); }
+  uint64_t memory_bytes() const { return board_.cache().memory_bytes() + builder_.memory_bytes(); }
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
   // The most chunks that were loaded while a scan waited for an answer: never more than

@@ -109,14 +109,19 @@ size_t LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
   bool has_run = false;
   for (const uint64_t word : order_) {
     const uint64_t slot = word >> 32;
+    const uint64_t offset = layout_.SlotOffset(slot);
     --later_count;
-    if (!has_run || !Extend(slot, max_positions, later_count, &run, plan)) {
+    if (has_run && offset + layout_.slot_bytes() <= run.end_offset) {
+      // The blocks of the slots before hold it, as they hold most small values.
+      PlannedRead& read = plan->reads.back();
+      read.slot_count = static_cast<uint32_t>(slot - read.first_slot) + 1;
+    } else if (!has_run || !Extend(slot, max_positions, later_count, &run, plan)) {
       Begin(bucket, slot, &run, plan);
       has_run = true;
     }
     positions[static_cast<uint32_t>(word)] =
         plan->reads.back().first_position +
-        static_cast<uint32_t>(layout_.PositionsIn(layout_.SlotOffset(slot) - run.begin_offset));
+        static_cast<uint32_t>(layout_.PositionsIn(offset - run.begin_offset));
   }
   if (order_.size() == entries.size()) return 0;
   size_t staged_count = 0;

@@ -69,8 +69,9 @@ class VisitCounter {
 struct Segment {
   uint32_t bucket = 0;
   uint32_t first_entry = 0;
-  // BucketLog::ReuseCount before the index was asked.
+  // BucketLog::ReuseCount and RecordCount before the index was asked.
   uint64_t reuse_count = 0;
+  uint64_t record_count = 0;
 };
 // Whether these slots of the segment, which ascend, may have been given to other records since the
 // index was asked. Those that a live view of `version` shows never are, unless another process

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace engine_race {
@@ -70,6 +71,22 @@ TEST(BufferLayoutTest, PositionsLieInTheirBuffers) {
             2 * uint64_t{layout.buffer_bytes()});
   EXPECT_EQ(layout.BuffersFor(in_buffer), 1u);
   EXPECT_EQ(layout.BuffersFor(in_buffer + 1), 2u);
+}
+
+// Buffers of a power of two positions, and others, up to the last position that a plan may have.
+TEST(BufferLayoutTest, EachPositionLiesInItsBuffer) {
+  for (const uint32_t value_bytes : kSomeSizes) {
+    const BufferLayout layout{ValueLayout(value_bytes)};
+    const uint32_t in_buffer = layout.buffer_positions();
+    const uint32_t buffer_count = (1U << 30) / in_buffer;
+    std::vector<uint32_t> buffers(buffer_count);
+    for (uint32_t i = 0; i < buffer_count; ++i) buffers[i] = buffer_count - 1 - i;
+    for (uint32_t i = 0; i < buffer_count; i += std::max(buffer_count / 1000, 1U)) {
+      const uint32_t begin = buffers[i] * in_buffer;
+      EXPECT_EQ(layout.PositionIn(buffers, i * in_buffer), begin) << value_bytes;
+      EXPECT_EQ(layout.PositionIn(buffers, (i + 1) * in_buffer - 1), begin + in_buffer - 1);
+    }
+  }
 }
 
 // A read that does not fit into the rest of a buffer begins in the next one.
