@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine_race/base/named_options.h"
-#include "harness/bench/db_bench_words.h"
 #include "harness/bench/session.h"
 #include "harness/bench/store_dir.h"
 #include "harness/load/store_basics.h"

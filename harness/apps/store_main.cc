@@ -16,11 +16,8 @@
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/tools/store_backup.h"
 #include "harness/tools/store_command.h"
-#include "harness/tools/store_dump.h"
 #include "harness/tools/store_records.h"
-#include "harness/tools/store_shell.h"
 #include "harness/tools/store_top.h"
 #include "harness/tools/store_transfer.h"
 

@@ -1,7 +1,8 @@
-#include "harness/bench/db_bench_words.h"
-
+// Words of db_bench that are missing here. docs/bench.md has the common ones in a table.
 #include <algorithm>
 #include <iterator>
+
+#include "harness/bench/session.h"
 
 namespace engine_race::harness {
 namespace {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,13 @@ class BenchSession {
   nlohmann::json runs_ = nlohmann::json::array();
   std::vector<uint64_t> bucket_fill_;
 };
+
+// Why this argument of db_bench, "--name" or "--name=value", cannot be had. Empty for any other
+// argument.
+std::string WhyNoFlag(std::string_view argument);
+
+// Why this benchmark of db_bench cannot be run. Empty for any other name.
+std::string WhyNoBenchmark(std::string_view name);
 
 }  // namespace engine_race::harness
 

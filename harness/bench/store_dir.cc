@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "engine_race/log/manifest.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
+#include "harness/measure/table.h"
 #include "harness/system/disk.h"
 
 namespace engine_race::harness {
@@ -51,8 +50,7 @@ std::string NoteText(const std::string& store, const std::vector<std::string>& v
 }
 
 std::string ReadNote(const std::string& path) {
-  std::ifstream note(fs::path(path) / kNoteName);
-  return {std::istreambuf_iterator<char>(note), std::istreambuf_iterator<char>()};
+  return LoadText(fs::path(path) / kNoteName).value_or("");
 }
 
 bool HasStoreFiles(const std::string& dir) {

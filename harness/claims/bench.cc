@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "harness/load/store_runs.h"
@@ -24,13 +23,6 @@ void Setting::Set(double number) const {
         if constexpr (std::is_arithmetic_v<Value>) *target = static_cast<Value>(number);
       },
       value);
-}
-
-nlohmann::json JsonOfFile(const std::string& path) {
-  std::ifstream file(path);
-  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  // A discarded value would be written as text that is no JSON.
-  return json.is_discarded() ? nlohmann::json() : json;
 }
 
 std::vector<ClaimTarget> Bench::targets() {

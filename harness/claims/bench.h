@@ -187,9 +187,6 @@ class Knob {
   Value value_;
 };
 
-// The JSON in a file; null when there is none.
-nlohmann::json JsonOfFile(const std::string& path);
-
 }  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_BENCH_H_

@@ -135,7 +135,7 @@ class L1Bench final : public Bench {
     if (record_count_ < table_count_) return "fewer --records than --tables";
     // The ladder of steps. A set of tables, or a database, takes half as much again as its records.
     constexpr double kMemoryOverhead = 1.5;
-    const double copies = static_cast<double>(L1Ladder().size());
+    const double copies = static_cast<double>(L1Steps(L1Use::kLadder).size());
     const double record_bytes = static_cast<double>(Records().byte_count());
     const uint64_t lookup_bytes = lookup_count_ * 2 * key_bytes_;
     const uint64_t needed_bytes =
@@ -169,8 +169,8 @@ class L1Bench final : public Bench {
     for (const uint32_t threads : thread_counts) {
       const std::string suffix =
           ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-      for (const char* step : L1Ladder()) {
-        ENGINE_RACE_RETURN_IF_ERROR(AddGets(step, Uniform(), threads, suffix, &contenders));
+      for (const L1Step& step : L1Steps(L1Use::kLadder)) {
+        ENGINE_RACE_RETURN_IF_ERROR(AddGets(step.name, Uniform(), threads, suffix, &contenders));
       }
       const bool is_claim = threads == thread_count_;
       for (const auto& [claim, step] :
@@ -189,7 +189,7 @@ class L1Bench final : public Bench {
     std::vector<L1Contender> contenders;
     std::vector<L1Ratio> ratios = {{"simd_vs_scalar, through the cache", {}, {}},
                                    {"simd_vs_scalar", {}, {}}};
-    for (const L1Step& step : AllL1Steps()) {
+    for (const L1Step& step : L1Steps()) {
       if (!step.search) continue;
       ENGINE_RACE_RETURN_IF_ERROR(AddGets(step.name, Uniform(), 1, "", &contenders));
       L1Ratio& ratio = ratios[step.reach == L1Reach::kNone ? 0 : 1];

@@ -10,6 +10,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/load/store_basics.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 
@@ -60,7 +61,7 @@ class NumaBench final : public Bench {
   }
 
   Status TakeGuests() {
-    const nlohmann::json guests = JsonOfFile(guests_path_);
+    const nlohmann::json guests = LoadJson(guests_path_);
     more_json_["guests"] = guests;
     const std::map<std::string, double> shares = SharesOfGuests(guests, &errors_);
     if (shares.empty())
@@ -122,7 +123,7 @@ class NumaBench final : public Bench {
     std::error_code ignored;
     fs::remove_all(dir, ignored);
     if (Interrupted()) return InterruptedStatus();
-    const nlohmann::json figures = JsonOfFile(json_path);
+    const nlohmann::json figures = LoadJson(json_path);
     if (run.exit_code != 0 || !figures.is_object()) {
       return Status::IOError(command[0] + ": " + (run.started ? run.output : run.error));
     }

@@ -12,6 +12,7 @@
 #include "harness/claims/race_meter.h"
 #include "harness/load/file_reads.h"
 #include "harness/load/store_runs.h"
+#include "harness/measure/table.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 
@@ -197,7 +198,7 @@ class RaceBench final : public Bench {
                                         "--json",   report_path};
     if (is_smoke()) command.emplace_back("--smoke");
     const ChildResult child = RunChild(command);
-    const nlohmann::json index = JsonOfFile(report_path);
+    const nlohmann::json index = LoadJson(report_path);
     if (!child.started || child.exit_code != 0 || !index.is_object()) {
       return Status::IOError(child.error + child.output + ", code " +
                              std::to_string(child.exit_code));

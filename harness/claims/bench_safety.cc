@@ -10,6 +10,7 @@
 #include "harness/claims/benches.h"
 #include "harness/load/durable_loops.h"
 #include "harness/load/store_runs.h"
+#include "harness/measure/table.h"
 #include "harness/measure/timed.h"
 
 namespace engine_race::harness {
@@ -109,7 +110,7 @@ class SafetyBench final : public Bench {
 
   // Takes over the result of the mutants from the file that scripts/mutants.py has written.
   Status TakeMutants() {
-    const nlohmann::json mutants = JsonOfFile(mutants_path_);
+    const nlohmann::json mutants = LoadJson(mutants_path_);
     more_json_["mutants"] = mutants;
     const double count = mutants.is_object() ? mutants.value("mutant_count", 0.0) : 0.0;
     if (count <= 0) return Status::InvalidArgument("no mutants in '" + mutants_path_() + "'");

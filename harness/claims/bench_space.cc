@@ -12,7 +12,6 @@
 #include "harness/claims/benches.h"
 #include "harness/claims/space_loads.h"
 #include "harness/claims/space_promises.h"
-#include "harness/claims/space_shapes.h"
 #include "harness/data/mix.h"
 #include "harness/kv/kv_store.h"
 #include "harness/load/store_runs.h"

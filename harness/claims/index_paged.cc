@@ -20,8 +20,7 @@ namespace {
 // Reads all files of a store from the device, past the page cache, which stays as it is.
 Status ReadThrough(const std::string& dir) {
   constexpr uint32_t kReadBytes = uint32_t{1} << 20;
-  TimedPoint unused;
-  return ReadFiles(dir, /*prefix=*/"", &unused, kReadBytes, /*depth=*/8);
+  return ReadFiles(dir, /*prefix=*/"", /*point=*/nullptr, kReadBytes, /*depth=*/8);
 }
 
 }  // namespace

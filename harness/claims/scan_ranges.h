@@ -14,7 +14,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/claims/scan_shape.h"
+#include "harness/claims/scan_seeks.h"
 #include "harness/load/read_loops.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"

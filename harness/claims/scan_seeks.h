@@ -4,11 +4,22 @@
 #ifndef HARNESS_CLAIMS_SCAN_SEEKS_H_
 #define HARNESS_CLAIMS_SCAN_SEEKS_H_
 
+#include <cstdint>
+#include <string>
+
 #include "engine_race/base/status.h"
-#include "harness/claims/scan_shape.h"
 #include "harness/measure/claim_rounds.h"
 
 namespace engine_race::harness {
+
+// The shape of a comparison of scans.
+struct ScanShape {
+  std::string dir;  // new stores are made in here; the caller removes them
+  uint64_t key_count = 0;
+  uint32_t round_count = 1;
+  double seconds = 1;  // of each timed run
+  uint64_t seed = 1;
+};
 
 // Claims, and the figures of which others are the ratios.
 inline constexpr char kSparseSeek[] = "seek over few keys, 1024 buckets, us";

@@ -15,7 +15,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/claims/scan_shape.h"
+#include "harness/claims/scan_seeks.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/claim_rounds.h"

@@ -40,14 +40,11 @@ Overwriters::Overwriters(const SpaceRecords& records, const Shape& shape, PutFn 
       begin_ns_(NowNs()),
       slots_(shape.thread_count),
       runner_([this] {
-        TimedPoint unused;
-        status_ = RunTimed(
-            shape_.thread_count, kNoLimitSeconds,
-            [this](uint32_t thread, TimedThread* self) {
-              self->Start();
-              return Write(thread, *self);
-            },
-            &unused);
+        status_ = RunTimed(shape_.thread_count, kNoLimitSeconds,
+                           [this](uint32_t thread, TimedThread* self) {
+                             self->Start();
+                             return Write(thread, *self);
+                           });
         failed_ = !status_.ok();
       }) {}
 

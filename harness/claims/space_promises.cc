@@ -222,9 +222,8 @@ Status SpacePromises::MeasureIncrement() {
     ENGINE_RACE_RETURN_IF_ERROR(store->Backup(full, {}, &report));
     rounds_.Note(kFullBackup, static_cast<double>(report.size_bytes));
     const SpaceRecords records = RecordsOf(shape);
-    TimedPoint unused;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store), records.keys(), records.values(),
-                                             shape.thread_count, &unused, kPercentStep));
+                                             shape.thread_count, nullptr, kPercentStep));
     BackupOptions since;
     since.since = full;
     ENGINE_RACE_RETURN_IF_ERROR(store->Backup(dir() + "/increment", since, &report));

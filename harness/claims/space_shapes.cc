@@ -1,11 +1,10 @@
-#include "harness/claims/space_shapes.h"
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "engine_race/base/key.h"
+#include "harness/claims/space_loads.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/timed.h"
 #include "harness/system/child_process.h"
@@ -52,8 +51,7 @@ Status InThreads(uint32_t thread_count, uint64_t count, const Work& work) {
     }
     return Status::Ok();
   };
-  TimedPoint unused;
-  return RunTimed(thread_count, kNoLimitSeconds, body, &unused);
+  return RunTimed(thread_count, kNoLimitSeconds, body);
 }
 
 Status Idle(double seconds) {

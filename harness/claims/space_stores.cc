@@ -18,9 +18,7 @@ SpaceShape SpaceShape::Below(const std::string& name) const {
 }
 
 Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store) {
-  TimedPoint unused;
-  return WriteRecords(PutInto(store), records.keys(), records.values(), shape.thread_count,
-                      &unused);
+  return WriteRecords(PutInto(store), records.keys(), records.values(), shape.thread_count);
 }
 
 namespace {
@@ -58,11 +56,10 @@ Status WriteSmallStores(const nlohmann::json& order, nlohmann::json* answer) {
   std::vector<std::unique_ptr<Store>> stores(order.at("store_count").get<size_t>());
   const uint64_t began_ns = NowNs();
   for (size_t i = 0; i < stores.size(); ++i) {
-    TimedPoint unused;
     ENGINE_RACE_RETURN_IF_ERROR(
         Store::Open(QuietOptions(), parent_dir + "/" + std::to_string(i), &stores[i]));
     ENGINE_RACE_RETURN_IF_ERROR(
-        WriteRecords(PutInto(stores[i].get()), records.keys(), records.values(), 1, &unused));
+        WriteRecords(PutInto(stores[i].get()), records.keys(), records.values(), 1));
   }
   const double open_seconds = SecondsSince(began_ns);
   const uint64_t open_disk_bytes = AllocatedBytes(parent_dir);

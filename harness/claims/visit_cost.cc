@@ -112,14 +112,11 @@ Status VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors, doubl
   pthread_barrier_t gate;
   pthread_barrier_init(&gate, nullptr, thread_count_);
   const double began_cpu_s = CpuSeconds();
-  TimedPoint unused;
-  Status status = RunTimed(
-      thread_count_, kNoLimitSeconds,
-      [&](uint32_t thread, TimedThread* self) {
+  const Status status =
+      RunTimed(thread_count_, kNoLimitSeconds, [&](uint32_t thread, TimedThread* self) {
         self->Start();
         return Pass(shape, visitors, thread, &gate);
-      },
-      &unused);
+      });
   const double cpu_ns = (CpuSeconds() - began_cpu_s) * 1e9;
   pthread_barrier_destroy(&gate);
   *ns = cpu_ns / static_cast<double>(keys_.record_count()) / thread_count_;
@@ -161,8 +158,7 @@ Status VisitedStore::Open() {
 Status VisitedStore::OverwriteTenth() {
   // One in this many records; their order is not that of keys.
   constexpr uint64_t kStep = 10;
-  TimedPoint unused;
-  return WriteRecords(PutInto(store_.get()), keys_, values_, race_.thread_count, &unused, kStep);
+  return WriteRecords(PutInto(store_.get()), keys_, values_, race_.thread_count, nullptr, kStep);
 }
 
 Status VisitedStore::Visit(VisitPasses* passes) {
@@ -179,8 +175,7 @@ Status VisitedStore::Visit(VisitPasses* passes) {
     cpu_s = now_s;
     pass_ns = NowNs();
   };
-  TimedPoint unused;
-  return ranges.Range(summary_, /*checks_values=*/true, note_pass, &unused);
+  return ranges.Range(summary_, /*checks_values=*/true, note_pass, /*point=*/nullptr);
 }
 
 double VisitedStore::KeptFraction() const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -77,8 +76,7 @@ void Comparison::Fail(const std::string& what) {
 }
 
 void Comparison::Merge(const std::string& path) {
-  std::ifstream file(path);
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  const nlohmann::json json = LoadJson(path);
   if (!json.is_object() || !json.contains("claims") || !json["claims"].is_object()) {
     return Fail(path + " has no claims");
   }

@@ -73,9 +73,64 @@ class Traffic {
   }
 
  private:
-  void Write(uint32_t thread);
-  void Sync();
-  void Read(uint32_t reader);
+  void Write(uint32_t thread) {
+    Rng rng(plan_.seed + thread);
+    Oracle& oracle = trial_.oracle;
+    std::string key(kKeyBytes, '\0');
+    std::string value(trial_.shape.geometry.value_bytes, '\0');
+    const uint64_t share = plan_.max_record_count / plan_.writer_count;
+    uint64_t written_count = 0;
+    while (!stop_.load()) {
+      if (written_count >= share) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      const Ticket ticket = oracle.Begin(thread, PickKey(trial_.shape, rng));
+      EncodeKey(oracle.key(ticket.key_index), key.data());
+      const bool is_delete = oracle.IsDelete(ticket.key_index, ticket.version);
+      if (!is_delete) MakeValue(oracle, ticket.key_index, ticket.version, &value);
+      const Status status = is_delete ? store_->Delete(key) : store_->Write(key, value);
+      if (!status.ok()) {
+        AddStatus(trial_, is_delete ? "Delete" : "Write", status);
+        return;
+      }
+      oracle.End(thread, ticket);
+      ++written_count;
+      if (plan_.pace_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan_.pace_us));
+    }
+  }
+  void Sync() {
+    Rng rng(plan_.seed + 2000);
+    while (!stop_.load()) {
+      if (const Status status = store_->Sync(); !status.ok()) {
+        AddStatus(trial_, "Sync", status);
+        return;
+      }
+      if (Chance(rng, kCompactChance)) {
+        if (const Status status = store_->Compact(); !status.ok()) {
+          AddStatus(trial_, "Compact", status);
+          return;
+        }
+      }
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(Uniform(rng, 0, 2 * uint64_t{plan_.sync_pace_us})));
+    }
+  }
+  void Read(uint32_t reader) {
+    Rng rng(plan_.seed + 1000 + reader);
+    const uint32_t key_count = trial_.oracle.key_count();
+    std::string buffer;
+    while (!stop_.load()) {
+      if (Chance(rng, 0.05)) {
+        const auto first = static_cast<uint32_t>(Uniform(rng, 0, key_count - 1));
+        const auto length = static_cast<uint32_t>(Uniform(rng, 0, kMaxShortRange));
+        checker_.CheckRange(first, std::min(key_count, first + length), /*open_bounds=*/false);
+      } else {
+        checker_.CheckRead(PickKey(trial_.shape, rng), &buffer);
+      }
+      first_read_done_.store(true);
+    }
+  }
 
   Store* store_;
   const ChildPlan& plan_;
@@ -85,67 +140,6 @@ class Traffic {
   std::atomic<bool> first_read_done_ = false;
   std::vector<std::thread> threads_;
 };
-
-void Traffic::Write(uint32_t thread) {
-  Rng rng(plan_.seed + thread);
-  Oracle& oracle = trial_.oracle;
-  std::string key(kKeyBytes, '\0');
-  std::string value(trial_.shape.geometry.value_bytes, '\0');
-  const uint64_t share = plan_.max_record_count / plan_.writer_count;
-  uint64_t written_count = 0;
-  while (!stop_.load()) {
-    if (written_count >= share) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      continue;
-    }
-    const Ticket ticket = oracle.Begin(thread, PickKey(trial_.shape, rng));
-    EncodeKey(oracle.key(ticket.key_index), key.data());
-    const bool is_delete = oracle.IsDelete(ticket.key_index, ticket.version);
-    if (!is_delete) MakeValue(oracle, ticket.key_index, ticket.version, &value);
-    const Status status = is_delete ? store_->Delete(key) : store_->Write(key, value);
-    if (!status.ok()) {
-      AddStatus(trial_, is_delete ? "Delete" : "Write", status);
-      return;
-    }
-    oracle.End(thread, ticket);
-    ++written_count;
-    if (plan_.pace_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan_.pace_us));
-  }
-}
-
-void Traffic::Sync() {
-  Rng rng(plan_.seed + 2000);
-  while (!stop_.load()) {
-    if (const Status status = store_->Sync(); !status.ok()) {
-      AddStatus(trial_, "Sync", status);
-      return;
-    }
-    if (Chance(rng, kCompactChance)) {
-      if (const Status status = store_->Compact(); !status.ok()) {
-        AddStatus(trial_, "Compact", status);
-        return;
-      }
-    }
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(Uniform(rng, 0, 2 * uint64_t{plan_.sync_pace_us})));
-  }
-}
-
-void Traffic::Read(uint32_t reader) {
-  Rng rng(plan_.seed + 1000 + reader);
-  const uint32_t key_count = trial_.oracle.key_count();
-  std::string buffer;
-  while (!stop_.load()) {
-    if (Chance(rng, 0.05)) {
-      const auto first = static_cast<uint32_t>(Uniform(rng, 0, key_count - 1));
-      const auto length = static_cast<uint32_t>(Uniform(rng, 0, kMaxShortRange));
-      checker_.CheckRange(first, std::min(key_count, first + length), /*open_bounds=*/false);
-    } else {
-      checker_.CheckRead(PickKey(trial_.shape, rng), &buffer);
-    }
-    first_read_done_.store(true);
-  }
-}
 
 void VerifyRanges(const Checker& checker, const Oracle& oracle, Rng& rng) {
   RunThreads(static_cast<uint32_t>(Uniform(rng, 1, 3)),

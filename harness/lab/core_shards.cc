@@ -16,45 +16,46 @@ constexpr size_t kGapBytes = 64;
 constexpr size_t kGapPlaces = kGapBytes / harness::kMinPayloadBytes;
 static_assert(kGapPlaces * sizeof(Status) >= kGapBytes);
 
+// Turns of a spinning wait, in which most answers arrive.
+constexpr uint32_t kSpins = 200;
+
 }  // namespace
 
-// A core shard: tables, frames and epochs for one thread. The thread takes mails from the shard's
-// inbox, answers them from the shard's tables, and sleeps when there are none.
-class ShardWorker {
- public:
-  ShardWorker(uint32_t number, const CoreShardsOptions& options,
-              std::span<const std::unique_ptr<ShardWorker>> workers)
-      : number_(number), options_(options), client_(options, this, workers) {}
+void ShardInbox::Push(Mail* mail) {
+  // Relaxed: the exchange below checks the value.
+  mail->next = newest_.load(std::memory_order_relaxed);
+  // Release: pairs with TakeAll's acquire. Relaxed on failure: nothing of the newest mail is read.
+  while (!newest_.compare_exchange_weak(mail->next, mail, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+  newest_.notify_one();
+}
 
-  ShardInbox& inbox() { return inbox_; }
-  // Counts the workers that have not ended their work.
-  Ticket& end_ticket() { return end_ticket_; }
-  bool is_pinned() const { return is_pinned_; }
+Mail* ShardInbox::TakeAll(bool sleeps) {
+  // Relaxed, as the load: only decide whether an exchange is worth its cost.
+  if (sleeps) newest_.wait(nullptr, std::memory_order_relaxed);
+  if (newest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // Acquire: pairs with Push's release.
+  Mail* newest = newest_.exchange(nullptr, std::memory_order_acquire);
+  Mail* oldest = nullptr;
+  while (newest != nullptr) {
+    Mail* const next = std::exchange(newest->next, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  return oldest;
+}
 
-  // The calls below are for the worker's thread of a run.
-
-  void Pin(uint32_t cpu) { is_pinned_ = PinThread(cpu); }
-  Status LoadTables();
-  ShardClient* client() { return &client_; }
-  // Answers gets of its own tables, and counts the mail down.
-  void Answer(Mail* mail);
-  // Answers mails until the ticket is ready.
-  void WaitFor(const Ticket& ticket);
-
- private:
-  // True when there was something to do.
-  bool Serve();
-
-  const uint32_t number_;
-  const CoreShardsOptions& options_;
-  ShardInbox inbox_;
-  Ticket end_ticket_{&inbox_};
-  bool is_pinned_ = false;
-  // Declared before the tables, whose destructors return their frames to the pool.
-  std::unique_ptr<TableFrames> frames_;
-  std::vector<std::unique_ptr<Table>> tables_;  // null: another worker's
-  ShardClient client_;
-};
+ShardWorker::ShardWorker(uint32_t number, const CoreShardsOptions& options, Team team)
+    : number_(number),
+      options_(options),
+      team_(team),
+      ends_(options.worker_count),
+      counts_(options.names.size()),
+      run_of_(options.names.size()) {
+  // Mails and their runs keep their addresses.
+  runs_.reserve(options.names.size());
+  mails_.reserve(options.worker_count);
+}
 
 Status ShardWorker::LoadTables() {
   ENGINE_RACE_RETURN_IF_ERROR(TableFrames::Create(options_.frame_count, &frames_));
@@ -67,33 +68,47 @@ Status ShardWorker::LoadTables() {
   return Status::Ok();
 }
 
-bool ShardWorker::Serve() {
-  Mail* mail = inbox_.TakeAll();
-  if (mail == nullptr) return false;
-  while (mail != nullptr) {
-    // Read now: once the mail is done it belongs to another thread.
-    Mail* const next = mail->next;
-    Answer(mail);
-    mail = next;
-  }
-  return true;
-}
-
-void ShardWorker::WaitFor(const Ticket& ticket) {
-  for (uint32_t spins = 0; !ticket.ready();) {
-    if (Serve()) {
+void ShardWorker::Serve(const uint32_t& count) {
+  for (uint32_t spins = 0; count > 0; ++spins) {
+    Mail* mail = inbox_.TakeAll(/*sleeps=*/spins >= kSpins);
+    if (mail == nullptr) __builtin_ia32_pause();
+    while (mail != nullptr) {
       spins = 0;
-    } else if (++spins < kSpins) {
-      SpinOnce();
-    } else {
-      inbox_.Sleep([&ticket] { return ticket.ready(); });
+      // Read now: once the mail is answered it belongs to another thread.
+      Mail* const next = mail->next;
+      Take(mail);
+      mail = next;
     }
   }
 }
 
-void ShardWorker::Answer(Mail* mail) {
-  for (uint32_t i = 0; i < mail->run_count; ++i) {
-    const ShardRun& run = mail->runs[i];
+void ShardWorker::Take(Mail* mail) {
+  switch (mail->kind) {
+    case Mail::Kind::kGets:
+      Answer(*mail);
+      mail->kind = Mail::Kind::kAnswer;
+      mail->sender->inbox_.Push(mail);
+      break;
+    case Mail::Kind::kAnswer:
+      --unanswered_count_;
+      break;
+    case Mail::Kind::kEnd:
+      --at_work_count_;
+      break;
+  }
+}
+
+void ShardWorker::End() {
+  for (size_t i = 0; i < team_.size(); ++i) {
+    if (i == number_) continue;
+    ends_[i].kind = Mail::Kind::kEnd;
+    team_[i]->inbox_.Push(&ends_[i]);
+  }
+  Serve(at_work_count_);
+}
+
+void ShardWorker::Answer(const Mail& mail) {
+  for (const ShardRun& run : mail.runs) {
     const Table& table = *tables_[run.table];
     if (run.count == 1) {
       run.statuses[0] = table.Get(run.keys, run.payloads);
@@ -101,33 +116,30 @@ void ShardWorker::Answer(Mail* mail) {
       table.MultiGet(run.keys, run.payloads, {run.statuses, run.count});
     }
   }
-  mail->ticket->Done();
 }
 
-ShardClient::ShardClient(const CoreShardsOptions& options, ShardWorker* here,
-                         std::span<const std::unique_ptr<ShardWorker>> workers)
-    : shape_(options.shape),
-      here_(*here),
-      workers_(workers),
-      ticket_(&here->inbox()),
-      counts_(options.names.size()),
-      run_of_(options.names.size()) {
-  // Mails and their runs keep their addresses.
-  runs_.reserve(options.names.size());
-  mails_.reserve(options.worker_count);
-}
-
-void ShardClient::Get(std::span<ShardGet> gets) {
+void ShardWorker::Get(std::span<ShardGet> gets) {
   LayOut(gets);
-  HandOver();
+  const Mail* mine = nullptr;
+  for (Mail& mail : mails_) {
+    if (mail.receiver == this) {
+      mine = &mail;
+    } else {
+      ++unanswered_count_;
+      mail.receiver->inbox_.Push(&mail);
+    }
+  }
+  if (mine != nullptr) Answer(*mine);
+  Serve(unanswered_count_);
   GiveBack(gets);
 }
 
-void ShardClient::LayOut(std::span<const ShardGet> gets) {
-  const size_t room = gets.size() + workers_.size() * kGapPlaces;
+void ShardWorker::LayOut(std::span<const ShardGet> gets) {
+  const TableShape& shape = options_.shape;
+  const size_t room = gets.size() + team_.size() * kGapPlaces;
   if (places_.size() < room) {
-    keys_.resize(room * shape_.key_bytes);
-    payloads_.resize(room * shape_.payload_bytes);
+    keys_.resize(room * shape.key_bytes);
+    payloads_.resize(room * shape.payload_bytes);
     statuses_.resize(room);
     places_.resize(room);
   }
@@ -139,54 +151,38 @@ void ShardClient::LayOut(std::span<const ShardGet> gets) {
   runs_.clear();
   mails_.clear();
   size_t place = 0;
-  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+  for (uint32_t worker = 0; worker < team_.size(); ++worker) {
     const size_t first_run = runs_.size();
-    for (size_t table = worker; table < counts_.size(); table += workers_.size()) {
+    for (size_t table = worker; table < counts_.size(); table += team_.size()) {
       if (counts_[table] == 0) continue;
-      runs_.push_back({static_cast<uint32_t>(table), 0, keys_.data() + place * shape_.key_bytes,
-                       payloads_.data() + place * shape_.payload_bytes, &statuses_[place],
+      runs_.push_back({static_cast<uint32_t>(table), 0, keys_.data() + place * shape.key_bytes,
+                       payloads_.data() + place * shape.payload_bytes, &statuses_[place],
                        &places_[place]});
       run_of_[table] = &runs_.back();
       place += counts_[table];
     }
     if (runs_.size() == first_run) continue;
     Mail& mail = mails_.emplace_back();
-    mail.ticket = &ticket_;
-    mail.worker = worker;
-    mail.runs = &runs_[first_run];
-    mail.run_count = static_cast<uint32_t>(runs_.size() - first_run);
+    mail.sender = this;
+    mail.receiver = team_[worker].get();
+    mail.runs = std::span(runs_).subspan(first_run);
     place += kGapPlaces;
   }
   for (size_t i = 0; i < gets.size(); ++i) {
     ShardRun& run = *run_of_[gets[i].table];
-    std::memcpy(run.keys + size_t{run.count} * shape_.key_bytes, gets[i].key, shape_.key_bytes);
+    std::memcpy(run.keys + size_t{run.count} * shape.key_bytes, gets[i].key, shape.key_bytes);
     run.places[run.count++] = static_cast<uint32_t>(i);
   }
 }
 
-void ShardClient::HandOver() {
-  Mail* mine = nullptr;
-  ticket_.Expect(static_cast<uint32_t>(mails_.size()));
-  for (Mail& mail : mails_) {
-    ShardWorker& worker = *workers_[mail.worker];
-    if (&worker == &here_) {
-      mine = &mail;
-    } else {
-      worker.inbox().Push(&mail);
-    }
-  }
-  if (mine != nullptr) here_.Answer(mine);
-  here_.WaitFor(ticket_);
-}
-
-void ShardClient::GiveBack(std::span<ShardGet> gets) {
+void ShardWorker::GiveBack(std::span<ShardGet> gets) {
+  const size_t payload_bytes = options_.shape.payload_bytes;
   for (const ShardRun& run : runs_) {
     for (uint32_t i = 0; i < run.count; ++i) {
       ShardGet& get = gets[run.places[i]];
       get.status = std::move(run.statuses[i]);
-      if (!get.status.ok()) continue;
-      std::memcpy(get.payload, run.payloads + size_t{i} * shape_.payload_bytes,
-                  shape_.payload_bytes);
+      if (get.status.ok())
+        std::memcpy(get.payload, run.payloads + i * payload_bytes, payload_bytes);
     }
   }
 }
@@ -197,8 +193,7 @@ Status CoreShards::Load(const CoreShardsOptions& options, std::unique_ptr<CoreSh
     loaded->Pin(number);
     return Guarded([&] { return loaded->workers_[number]->LoadTables(); });
   };
-  harness::TimedPoint unused;
-  ENGINE_RACE_RETURN_IF_ERROR(harness::RunTimed(options.worker_count, 0, load, &unused));
+  ENGINE_RACE_RETURN_IF_ERROR(harness::RunTimed(options.worker_count, 0, load));
   *shards = std::move(loaded);
   return Status::Ok();
 }
@@ -212,26 +207,24 @@ CoreShards::CoreShards(const CoreShardsOptions& options)
   }
 }
 
-CoreShards::~CoreShards() = default;
-
 void CoreShards::Pin(uint32_t number) {
-  if (workers_.size() <= cpus_.size()) workers_[number]->Pin(cpus_[number]);
+  if (workers_.size() > cpus_.size()) return;
+  workers_[number]->is_pinned_ = PinThread(cpus_[number]);
 }
 
 Status CoreShards::Run(double seconds, const ShardWork& work, harness::TimedPoint* point) {
   std::atomic<uint32_t> begun_count{0};
-  for (const auto& worker : workers_) worker->end_ticket().Expect(worker_count());
+  for (const auto& worker : workers_) worker->at_work_count_ = worker_count() - 1;
   const auto run = [&](uint32_t number, harness::TimedThread* self) {
-    ShardWorker& worker = *workers_[number];
+    ShardWorker* const worker = workers_[number].get();
     Pin(number);
     ++begun_count;
     self->Start();
     // RunTimed fails when it cannot start a thread. Nobody would answer that worker's gets.
     if (begun_count < worker_count()) return Status::Ok();
-    Status status = Guarded([&] { return work(number, worker.client(), self); });
+    Status status = Guarded([&] { return work(number, worker, self); });
     self->Stop();
-    for (const auto& other : workers_) other->end_ticket().Done();
-    worker.WaitFor(worker.end_ticket());
+    worker->End();
     return status;
   };
   return harness::RunTimed(worker_count(), seconds, run, point);
@@ -240,67 +233,7 @@ Status CoreShards::Run(double seconds, const ShardWork& work, harness::TimedPoin
 uint32_t CoreShards::pinned_count() const {
   return static_cast<uint32_t>(
       std::count_if(workers_.begin(), workers_.end(),
-                    [](const std::unique_ptr<ShardWorker>& one) { return one->is_pinned(); }));
-}
-
-void Ticket::Done() {
-  // Sequentially consistent, as is SayAsleep: either the worker sees the zero, or Nudge sees that
-  // the worker sleeps. Also a release, for ready's acquire.
-  if (pending_.fetch_sub(1, std::memory_order_seq_cst) == 1) inbox_.Nudge();
-}
-
-void ShardInbox::Push(Mail* mail) {
-  // Relaxed: the exchange below checks the value.
-  Mail* head = head_.load(std::memory_order_relaxed);
-  do {
-    mail->next = head == &asleep_ ? nullptr : head;
-    // Release: pairs with TakeAll's acquire. Relaxed on failure: nothing of the head is read.
-  } while (!head_.compare_exchange_weak(head, mail, std::memory_order_release,
-                                        std::memory_order_relaxed));
-  if (head == &asleep_) Wake();
-}
-
-void ShardInbox::Nudge() {
-  Mail* asleep = &asleep_;
-  // Sequentially consistent: see Ticket::Done. Usually the worker is awake, and the line is only
-  // read.
-  if (head_.load(std::memory_order_seq_cst) != asleep) return;
-  if (head_.compare_exchange_strong(asleep, nullptr, std::memory_order_seq_cst)) Wake();
-}
-
-void ShardInbox::Wake() {
-  // Acquire and release: pairs with Sleep, and comes before the search for waiters.
-  wakes_.fetch_add(1, std::memory_order_acq_rel);
-  wakes_.notify_one();
-}
-
-Mail* ShardInbox::TakeAll() {
-  // Relaxed: only decides whether an exchange is worth its cost.
-  if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // Acquire: pairs with Push's release. The head is a mail and not the sentinel: only this worker
-  // sets that.
-  Mail* newest = head_.exchange(nullptr, std::memory_order_acquire);
-  Mail* oldest = nullptr;
-  while (newest != nullptr) {
-    Mail* const next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  return oldest;
-}
-
-bool ShardInbox::SayAsleep() {
-  Mail* none = nullptr;
-  // Sequentially consistent: see Ticket::Done.
-  return head_.compare_exchange_strong(none, &asleep_, std::memory_order_seq_cst);
-}
-
-void ShardInbox::SayAwake() {
-  Mail* asleep = &asleep_;
-  // A late waker of an earlier sleep leaves the sentinel there. Relaxed: the exchange fails when a
-  // mail has been pushed, which TakeAll takes later.
-  head_.compare_exchange_strong(asleep, nullptr, std::memory_order_relaxed);
+                    [](const std::unique_ptr<ShardWorker>& one) { return one->is_pinned_; }));
 }
 
 }  // namespace engine_race::lab

@@ -1,7 +1,7 @@
 // Shared-nothing execution: each worker is pinned to a core and has tables, frames and epochs that
 // no other worker touches. Start reading about the shards here.
 //
-// Each table has one worker. A worker's work sends gets in batches (ShardClient). The worker
+// Each table has one worker. A worker's work sends gets in batches (ShardWorker::Get). The worker
 // answers its own share at once, and other workers' gets while it waits for the rest.
 //
 // Workers share nothing else. They are threads of RunTimed, and sleep while they have nothing to
@@ -23,89 +23,42 @@
 
 namespace engine_race::lab {
 
-// How gets reach a core shard, and how their sender learns that they are answered.
-//
-// A mail carries the part of one batch that is for one worker. One atomic operation puts it into
-// the worker's inbox, and one more counts it down from the sender's ticket. Idle workers sleep.
+class ShardWorker;
 
-class ShardClient;
-class ShardInbox;
-
-// The number of mails, or of other workers' ends, that one worker still waits for. A ticket lives
-// as long as the shards: the thread that counts the last may touch it after the waiter has
-// continued.
-class alignas(64) Ticket {
- public:
-  // `inbox` is that of the worker that will wait.
-  explicit Ticket(ShardInbox* inbox) : inbox_(*inbox) {}
-
-  // Called before the first of them, while nothing is pending.
-  void Expect(uint32_t count) { pending_.store(count, std::memory_order_relaxed); }
-  // From any thread. Release: the waiter sees all that was written before it.
-  void Done();
-  // Acquire: pairs with Done.
-  bool ready() const { return pending_.load(std::memory_order_acquire) == 0; }
-
- private:
-  std::atomic<uint32_t> pending_{0};
-  ShardInbox& inbox_;
-};
-
-// Gets of one table; their keys, payloads and statuses are arrays. Belongs to the thread that has
-// the mail, until the mail is done.
+// Gets of one table; their keys, payloads and statuses are arrays.
 struct ShardRun {
   uint32_t table = 0;
   uint32_t count = 0;
   char* keys = nullptr;
   char* payloads = nullptr;
   Status* statuses = nullptr;
-  uint32_t* places = nullptr;  // indexes of the gets in the client's batch
+  uint32_t* places = nullptr;  // indexes of the gets in the sender's batch
 };
 
+// From one worker to another. Gets come back to their sender as their answer. An end says that the
+// sender's work is done. Belongs to the thread that has it.
 struct alignas(64) Mail {
+  enum class Kind : uint8_t { kGets, kAnswer, kEnd };
+
+  Kind kind = Kind::kGets;
   Mail* next = nullptr;
-  Ticket* ticket = nullptr;
-  uint32_t worker = 0;
-  ShardRun* runs = nullptr;
-  uint32_t run_count = 0;
+  ShardWorker* sender = nullptr;
+  ShardWorker* receiver = nullptr;
+  std::span<const ShardRun> runs;
 };
 
+// The mails to one worker. Each costs its sender one atomic operation.
 class ShardInbox {
  public:
-  // From any thread.
+  // From any thread. Wakes the worker if it sleeps.
   void Push(Mail* mail);
-  // From any thread. Wakes the worker if it sleeps, so that it checks its condition again.
-  void Nudge();
-
-  // The calls below are for the worker alone.
-
-  // Takes all mails, the oldest first; null when there are none.
-  Mail* TakeAll();
-  // Sleeps until a mail or a nudge comes. Does not sleep when `ready` returns true.
-  template <typename ReadyFn>
-  void Sleep(const ReadyFn& ready) {
-    // Relaxed: if a waker has been faster than the next line, that one fails.
-    const uint32_t seen = wakes_.load(std::memory_order_relaxed);
-    if (!SayAsleep()) return;
-    // Acquire: pairs with Wake.
-    if (!ready()) wakes_.wait(seen, std::memory_order_acquire);
-    SayAwake();
-  }
+  // For the worker alone. Takes all mails, the oldest first; null when there are none. With
+  // `sleeps` it waits for the first one.
+  Mail* TakeAll(bool sleeps = false);
 
  private:
-  bool SayAsleep();
-  void SayAwake();
-  void Wake();
-
-  // A sentinel: head_ points to it while the worker sleeps.
-  Mail asleep_;
-  alignas(64) std::atomic<Mail*> head_{nullptr};
-  std::atomic<uint32_t> wakes_{0};
+  alignas(64) std::atomic<Mail*> newest_{nullptr};
 };
-
-// Turns of a spinning wait, in which most answers arrive.
-inline constexpr uint32_t kSpins = 200;
-inline void SpinOnce() { __builtin_ia32_pause(); }
 
 // One lookup. `key` and `payload` must live until it is answered.
 struct ShardGet {
@@ -130,52 +83,67 @@ struct CoreShardsOptions {
   std::vector<uint32_t> cpus;
 };
 
-class ShardWorker;
-
-// The gets of one worker. A batch costs one mail for each worker that has some of its keys.
-class ShardClient {
+// A core shard: tables, frames and epochs for one thread. All calls are for that thread of a run.
+class ShardWorker {
  public:
-  ShardClient(const CoreShardsOptions& options, ShardWorker* here,
-              std::span<const std::unique_ptr<ShardWorker>> workers);
-  ShardClient(const ShardClient&) = delete;
-  ShardClient& operator=(const ShardClient&) = delete;
+  using Team = std::span<const std::unique_ptr<ShardWorker>>;
 
-  // Answers all gets, each with a status of its own. May throw std::bad_alloc.
+  // `options` and `team`, all workers, outlive this.
+  ShardWorker(uint32_t number, const CoreShardsOptions& options, Team team);
+  ShardWorker(const ShardWorker&) = delete;
+  ShardWorker& operator=(const ShardWorker&) = delete;
+
+  // Answers all gets, each with a status of its own. A batch costs one mail for each worker that
+  // has some of its keys. May throw std::bad_alloc.
   void Get(std::span<ShardGet> gets);
 
  private:
-  // Makes the runs, their memory, and a mail for each worker.
-  void LayOut(std::span<const ShardGet> gets);
-  void HandOver();
-  void GiveBack(std::span<ShardGet> gets);
+  friend class CoreShards;
 
-  const TableShape shape_;
-  ShardWorker& here_;
-  const std::span<const std::unique_ptr<ShardWorker>> workers_;
-  Ticket ticket_;
+  Status LoadTables();
+  // Tells the others that the work is done, and answers them until theirs is, too.
+  void End();
+  // Makes the runs of a batch, their memory, and a mail for each worker.
+  void LayOut(std::span<const ShardGet> gets);
+  void GiveBack(std::span<ShardGet> gets);
+  // Answers gets of its own tables.
+  void Answer(const Mail& mail);
+  // Takes mails until `count`, which mails count down, is 0.
+  void Serve(const uint32_t& count);
+  void Take(Mail* mail);
+
+  const uint32_t number_;
+  const CoreShardsOptions& options_;
+  const Team team_;
+  ShardInbox inbox_;
+  bool is_pinned_ = false;
+  uint32_t unanswered_count_ = 0;  // mails of the present batch
+  uint32_t at_work_count_ = 0;     // other workers
+  std::vector<Mail> ends_;
+  // Declared before the tables, whose destructors return their frames to the pool.
+  std::unique_ptr<TableFrames> frames_;
+  std::vector<std::unique_ptr<Table>> tables_;  // null: another worker's
 
   // The present batch; the memory is reused by the next one.
   std::vector<uint32_t> counts_;   // of each table
   std::vector<ShardRun*> run_of_;  // likewise; null for none
   std::vector<ShardRun> runs_;
-  std::vector<Mail> mails_;  // of each worker that has some
+  std::vector<Mail> mails_;  // to each worker that has some
   std::vector<char> keys_;
   std::vector<char> payloads_;
   std::vector<Status> statuses_;
   std::vector<uint32_t> places_;
 };
 
-// The work of one worker in a run, on its own thread and with its own client. May throw
-// std::bad_alloc.
+// The work of one worker in a run, on its own thread. May throw std::bad_alloc.
 using ShardWork =
-    std::function<Status(uint32_t worker, ShardClient* client, harness::TimedThread* self)>;
+    std::function<Status(uint32_t number, ShardWorker* worker, harness::TimedThread* self)>;
 
 // Not thread-safe.
 class CoreShards {
  public:
   // Loads the tables, each by its worker. Table i is that of names[i].
   static Status Load(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards);
-  ~CoreShards();
 
   // One run of RunTimed, on all workers at once; `self` has started. A worker whose work has ended
   // or failed answers the others until theirs has ended too.

@@ -14,7 +14,7 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
 #include "engine_race/l1/key_search.h"
-#include "harness/data/table_shape.h"
+#include "harness/load/l1_lookups.h"
 
 namespace engine_race::lab {
 

@@ -32,16 +32,13 @@ ScanWriters::ScanWriters(std::string dir, uint64_t record_count, uint64_t seed)
       seed_(seed),
       filled_(KeyShape::kUniform, record_count / 4, seed) {}
 
-ScanWriters::~ScanWriters() { EndStore(); }
-
 Status ScanWriters::StartStore(uint32_t writer_count) {
   EndStore();
   ++run_;
   writers_cpu_ns_ = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(QuietOptions(), dir_, &store_));
-  TimedPoint unused;
   ENGINE_RACE_RETURN_IF_ERROR(
-      WriteRecords(PutInto(store_.get()), filled_, ValueMaker(seed_), writer_count, &unused));
+      WriteRecords(PutInto(store_.get()), filled_, ValueMaker(seed_), writer_count));
   return AwaitIndex(store_.get());
 }
 
@@ -179,12 +176,6 @@ constexpr uint32_t kWriters = 8;
 
 }  // namespace
 
-ScanGap::~ScanGap() {
-  store_.reset();
-  std::error_code ignored;
-  std::filesystem::remove_all(shape_.dir, ignored);
-}
-
 std::string SlowScans::ToString() const {
   return std::to_string(count) + " visits of " + std::to_string(visit.count()) + " ms, " +
          std::to_string(memory_budget_bytes >> 20) + " MiB";
@@ -203,10 +194,9 @@ Status ScanGap::Open(uint64_t memory_budget_bytes) {
 
 Status ScanGap::Prepare() {
   ENGINE_RACE_RETURN_IF_ERROR(Open(QuietOptions().memory_budget_bytes));
-  TimedPoint unused;
   return WriteRecords(PutInto(store_.get()),
                       KeySource(KeyShape::kUniform, shape_.record_count, shape_.seed),
-                      ValueMaker(shape_.seed), kWriters, &unused);
+                      ValueMaker(shape_.seed), kWriters);
 }
 
 Status ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,

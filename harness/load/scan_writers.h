@@ -1,7 +1,7 @@
 // Scans and snapshots beside writers, in memory: how much each side slows the other.
 //
-// Every run fills a new store and removes it. The index is built before the time begins, also in
-// runs without readers: its upkeep is not a cost of the scan.
+// Every run fills a new store and removes it, unless it fails. The index is built before the time
+// begins, also in runs without readers: its upkeep is not a cost of the scan.
 #ifndef HARNESS_LOAD_SCAN_WRITERS_H_
 #define HARNESS_LOAD_SCAN_WRITERS_H_
 
@@ -39,7 +39,6 @@ class ScanWriters {
  public:
   // A store in the new directory `dir` takes `record_count` records at most.
   ScanWriters(std::string dir, uint64_t record_count, uint64_t seed);
-  ~ScanWriters();
 
   // Random overwrites by this many threads. With `scanning` one more thread scans all keys and
   // values meanwhile.
@@ -76,7 +75,7 @@ class ScanWriters {
 // Slow scans begin at different keys and sleep in each visit. The fast scan goes over everything
 // again and again. The figure is the longest time between two of its visits.
 struct ScanGapShape {
-  std::string dir;  // of a new store
+  std::string dir;  // of a new store; the caller removes it
   uint32_t bucket_count = 64;
   uint64_t record_count = 64 * 850;
   double warm_up_seconds = 1;  // in which only the slow scans run
@@ -105,7 +104,6 @@ struct FastScan {
 class ScanGap {
  public:
   explicit ScanGap(const ScanGapShape& shape) : shape_(shape) {}
-  ~ScanGap();
 
   // Writes the store; must come first.
   Status Prepare();

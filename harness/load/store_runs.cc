@@ -128,24 +128,20 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
                    : ReadMany(store_.get(), values_, shape.keys_per_call, key_at, more, count);
       },
       point);
-  point->byte_count = point->request_count * values_.value_bytes();
+  if (point != nullptr) point->byte_count = point->request_count * values_.value_bytes();
   if (frames != nullptr) *frames = FramesBetween(before, store_->Stats());
   return status;
 }
 
 Status DrawnReads::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
-  TimedPoint unused;
-  return RunTimed(
-      thread_count, kNoLimitSeconds,
-      [&](uint32_t thread, TimedThread* self) {
-        const uint64_t begin = keys_.record_count() * thread / thread_count;
-        const uint64_t count = keys_.record_count() * (thread + 1) / thread_count - begin;
-        self->Start();
-        return ReadMany(
-            store_.get(), values_, keys_per_call, [&](uint64_t i) { return KeyAt(begin + i); },
-            [&](uint64_t i) { return i < count && self->Running(); }, &self->tally.request_count);
-      },
-      &unused);
+  return RunTimed(thread_count, kNoLimitSeconds, [&](uint32_t thread, TimedThread* self) {
+    const uint64_t begin = keys_.record_count() * thread / thread_count;
+    const uint64_t count = keys_.record_count() * (thread + 1) / thread_count - begin;
+    self->Start();
+    return ReadMany(
+        store_.get(), values_, keys_per_call, [&](uint64_t i) { return KeyAt(begin + i); },
+        [&](uint64_t i) { return i < count && self->Running(); }, &self->tally.request_count);
+  });
 }
 
 Status DrawnReads::RangeOnce(uint32_t thread_count, TimedPoint* point) {

@@ -119,7 +119,7 @@ inline auto PutInto(Store* store) {
 // first failure of `put`, or kIncomplete when the user interrupts.
 template <typename Put>
 Status WriteRecords(const Put& put, const KeySource& keys, const ValueMaker& values,
-                    uint32_t thread_count, TimedPoint* point, uint64_t step = 1) {
+                    uint32_t thread_count, TimedPoint* point = nullptr, uint64_t step = 1) {
   const auto write = [&](uint32_t thread, TimedThread* self) {
     const ValueBuffer value = values.MakeBuffer();
     self->Start();

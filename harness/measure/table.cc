@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -45,6 +46,18 @@ std::string Duration(double ns) {
   if (ns < 1e6) return Fixed(ns * 1e-3, 1) + " us";
   if (ns < 1e9) return Fixed(ns * 1e-6, 2) + " ms";
   return Fixed(ns * 1e-9, 2) + " s";
+}
+
+std::optional<std::string> LoadText(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+nlohmann::json LoadJson(const std::string& path) {
+  nlohmann::json json = nlohmann::json::parse(LoadText(path).value_or(""), nullptr, false);
+  // A discarded value would be written as text that is no JSON.
+  return json.is_discarded() ? nlohmann::json() : json;
 }
 
 bool CanSave(const std::string& path) {

@@ -1,8 +1,10 @@
-// A table of text with its columns lined up, and the formats of the numbers in it.
+// A table of text with its columns lined up, the formats of the numbers in it, and files of
+// results.
 #ifndef HARNESS_MEASURE_TABLE_H_
 #define HARNESS_MEASURE_TABLE_H_
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,11 @@ class Table {
 std::string Fixed(double value, int digits);
 // Nanoseconds as "812 ns", "12.3 us", "4.56 ms" or "1.20 s".
 std::string Duration(double ns);
+
+// The whole file; nothing when it cannot be read.
+std::optional<std::string> LoadText(const std::string& path);
+// The JSON in a file; null when there is none.
+nlohmann::json LoadJson(const std::string& path);
 
 // Writes a result where the user asked for it, or to standard output.
 

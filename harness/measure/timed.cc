@@ -118,6 +118,8 @@ double TimedPoint::CpuNsPerRequest() const {
 }
 
 Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, TimedPoint* point) {
+  TimedPoint unused;
+  if (point == nullptr) point = &unused;
   *point = TimedPoint();
   TimedTeam team(thread_count, seconds);
   std::deque<TimedThread> selves;

@@ -71,8 +71,10 @@ class alignas(64) TimedThread {
 using TimedBody = std::function<Status(uint32_t thread, TimedThread* self)>;
 
 // Runs `body` in this many threads for this time. Returns the first failure of a body, kIOError
-// when a thread cannot be started, or kIncomplete when the user interrupted.
-Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, TimedPoint* point);
+// when a thread cannot be started, or kIncomplete when the user interrupted. *point, if given, gets
+// the counts.
+Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body,
+                TimedPoint* point = nullptr);
 
 }  // namespace engine_race::harness
 

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -291,12 +289,6 @@ std::string ParseNodes(const std::string& list, const Topology& topology,
   return {};
 }
 
-std::optional<std::vector<ProcessMemory>> LoadReport(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  return ParsePlacementJson({std::istreambuf_iterator<char>(file), {}});
-}
-
 // On standard output, where `numa race` reads the reason.
 int RefuseCopy(const std::string& why) {
   std::printf("numa copy: %s\n", why.c_str());
@@ -326,7 +318,7 @@ int RunReport(const ReportFlags& flags) {
   if (!bad_nodes.empty()) return Refuse(kReportProgram, bad_nodes);
   std::vector<ProcessMemory> before;
   if (!flags.before_path.empty()) {
-    auto loaded = LoadReport(flags.before_path);
+    auto loaded = ParsePlacementJson(LoadText(flags.before_path).value_or(""));
     if (!loaded)
       return Refuse(kReportProgram, flags.before_path + " is no report that --json wrote");
     before = std::move(*loaded);

@@ -6,12 +6,11 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "engine_race/base/key.h"
 #include "harness/data/value_maker.h"
+#include "harness/measure/table.h"
 #include "harness/numa/text_copy.h"
 #include "harness/system/child_process.h"
 
@@ -35,8 +34,7 @@ std::string ProgramPath(const InstancePlan& plan) { return plan.dir + "/instance
 // The last lines that an instance printed.
 std::string TailOf(const std::string& path) {
   constexpr size_t kTailBytes = 600;
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = LoadText(path).value_or("");
   return text.size() <= kTailBytes ? text : "..." + text.substr(text.size() - kTailBytes);
 }
 
@@ -77,27 +75,20 @@ RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans, numa::T
         if (settings.launcher.empty()) settings.launcher = SelfPath();
         return std::move(settings);
       }()),
-      topology_(std::move(topology)) {
-  for (InstancePlan& plan : plans) {
-    results_.push_back({.plan = plan, .phases = {}});
-    instances_.push_back(std::make_unique<Instance>());
-    instances_.back()->plan = std::move(plan);
+      topology_(std::move(topology)),
+      instances_(plans.size()) {
+  for (size_t i = 0; i < plans.size(); ++i) {
+    results_.push_back({.plan = plans[i], .phases = {}});
+    instances_[i].plan = std::move(plans[i]);
   }
 }
 
 RaceRun::~RaceRun() {
   StopAll();
   std::error_code ignored;
-  for (const auto& instance : instances_) {
-    if (instance->made_program) fs::remove(instance->program, ignored);
+  for (const Instance& instance : instances_) {
+    if (instance.made_program) fs::remove(instance.program, ignored);
   }
-}
-
-std::vector<RaceRun::Instance*> RaceRun::All() {
-  std::vector<Instance*> all;
-  all.reserve(instances_.size());
-  for (const auto& instance : instances_) all.push_back(instance.get());
-  return all;
 }
 
 std::vector<std::string> RaceRun::Bound(const InstancePlan& plan,
@@ -112,14 +103,14 @@ std::vector<std::string> RaceRun::Bound(const InstancePlan& plan,
 }
 
 Status RaceRun::CheckBinding() {
-  for (const auto& instance : instances_) {
-    const ChildResult tried = RunChild(Bound(instance->plan, {settings_.launcher, "bound"}));
+  for (Instance& instance : instances_) {
+    const ChildResult tried = RunChild(Bound(instance.plan, {settings_.launcher, "bound"}));
     // An interrupt ends the child too, and says nothing about the binding.
     if (Interrupted()) return InterruptedStatus();
     if (tried.started && tried.exit_code == 0) continue;
     const std::string why = tried.started ? "numactl cannot bind to them" : tried.error;
     if (instances_.size() > 1) {
-      return Status::NotSupported(instance->plan.Name() + " cannot be bound: " + why);
+      return Status::NotSupported(instance.plan.Name() + " cannot be bound: " + why);
     }
     is_bound_ = false;
     note_ = "the instance is not bound to nodes: " + why;
@@ -130,20 +121,20 @@ Status RaceRun::CheckBinding() {
 Status RaceRun::CopyText() {
   std::vector<uint32_t> every_node;
   for (const numa::Node& node : topology_.nodes) every_node.push_back(node.id);
-  for (const auto& instance : instances_) {
-    const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
-    instance->program = ProgramPath((has_copy ? instance : instances_.front())->plan);
+  for (Instance& instance : instances_) {
+    const bool has_copy = instance.plan.number == 0 || settings_.text == TextMode::kCopies;
+    instance.program = ProgramPath((has_copy ? instance : instances_.front()).plan);
     if (!has_copy) continue;
     // The pages of an unbound copier may lie anywhere.
-    const std::vector<uint32_t>& nodes = is_bound_ ? instance->plan.memory_nodes : every_node;
+    const std::vector<uint32_t>& nodes = is_bound_ ? instance.plan.memory_nodes : every_node;
     const ChildResult copied =
-        RunChild(Bound(instance->plan, {settings_.launcher, "copy", settings_.program,
-                                        instance->program, FormatList(nodes)}));
+        RunChild(Bound(instance.plan, {settings_.launcher, "copy", settings_.program,
+                                       instance.program, FormatList(nodes)}));
     if (Interrupted()) return InterruptedStatus();
-    instance->made_program = copied.started && copied.exit_code == 0;
-    if (instance->made_program) continue;
+    instance.made_program = copied.started && copied.exit_code == 0;
+    if (instance.made_program) continue;
     const std::string why = copied.output.substr(0, copied.output.find_last_not_of('\n') + 1);
-    return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
+    return Status::IOError(instance.plan.Name() + ": the program could not be copied" +
                            (why.empty() ? "" : ": " + why));
   }
   return Status::Ok();
@@ -154,13 +145,13 @@ Status RaceRun::Prepare() {
     ENGINE_RACE_RETURN_IF_ERROR(CheckStaticProgram(settings_.program));
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
-  for (const auto& instance : instances_) {
-    const InstancePlan& plan = instance->plan;
+  for (Instance& instance : instances_) {
+    const InstancePlan& plan = instance.plan;
     ENGINE_RACE_RETURN_IF_ERROR(dirs_.Take(plan.dir).Prefixed(plan.Name() + ": "));
   }
-  for (const auto& instance : instances_) {
+  for (Instance& instance : instances_) {
     std::error_code error;
-    fs::remove(JsonPath(instance->plan), error);
+    fs::remove(JsonPath(instance.plan), error);
   }
   return CopyText();
 }
@@ -190,21 +181,21 @@ Status RaceRun::StartInstance(Instance* instance) {
                          started.message());
 }
 
-Status RaceRun::Failed(Instance* instance, const std::string& what) {
+Status RaceRun::Failed(const Instance& instance, const std::string& what) {
   if (Interrupted()) return InterruptedStatus();
-  return Status::IOError(instance->plan.Name() + " " + what + ":\n" +
-                         TailOf(LogPath(instance->plan)));
+  return Status::IOError(instance.plan.Name() + " " + what + ":\n" +
+                         TailOf(LogPath(instance.plan)));
 }
 
-Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
+Status RaceRun::AwaitAll(std::span<Instance> instances, const std::string& stage,
                          std::vector<std::string>* lines) {
   lines->assign(instances.size(), {});
   std::vector<bool> is_here(instances.size(), false);
   for (size_t missing = instances.size(); missing > 0;) {
     std::vector<pollfd> polled;
     polled.reserve(instances.size());
-    for (Instance* instance : instances) {
-      polled.push_back({.fd = instance->process.gate_fd(), .events = POLLIN, .revents = 0});
+    for (const Instance& instance : instances) {
+      polled.push_back({.fd = instance.process.gate_fd(), .events = POLLIN, .revents = 0});
     }
     if (::poll(polled.data(), polled.size(), kPollMs) < 0 && errno != EINTR) {
       return Status::FromErrno("poll", errno);
@@ -212,11 +203,11 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
     if (Interrupted()) return InterruptedStatus();
     for (size_t i = 0; i < instances.size(); ++i) {
       // Instances that wait are polled too: one that ends while it waits has failed.
-      if (!instances[i]->process.ReadGate()) {
-        return Failed(instances[i], "ended" + CodeOf(&instances[i]->process) + " before " + stage);
+      InstanceProcess& process = instances[i].process;
+      if (!process.ReadGate()) {
+        return Failed(instances[i], "ended" + CodeOf(&process) + " before " + stage);
       }
-      const std::optional<std::string> line =
-          is_here[i] ? std::nullopt : instances[i]->process.TakeLine();
+      const std::optional<std::string> line = is_here[i] ? std::nullopt : process.TakeLine();
       if (!line) continue;
       if (!line->starts_with(stage)) return Failed(instances[i], "said \"" + *line + "\"");
       (*lines)[i] = line->substr(stage.size());
@@ -228,8 +219,8 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
 }
 
 Status RaceRun::AnswerAll() {
-  for (const auto& instance : instances_) {
-    if (!instance->process.Answer()) return Failed(instance.get(), "ended");
+  for (Instance& instance : instances_) {
+    if (!instance.process.Answer()) return Failed(instance, "ended");
   }
   return Status::Ok();
 }
@@ -242,7 +233,7 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
     ProcessMemory memory;
     const Status read =
         ReadProcessMemory(numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10), topology_,
-                          instances_[i]->plan.memory_nodes, &memory);
+                          instances_[i].plan.memory_nodes, &memory);
     if (read.ok()) {
       result.placement = std::move(memory);
     } else if (note_.empty()) {
@@ -254,30 +245,24 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
 Status RaceRun::RunPhases() {
   std::vector<std::string> lines;
   for (const std::string& phase : settings_.phases) {
-    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "start " + phase, &lines));
+    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(instances_, "start " + phase, &lines));
     ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
-    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "done " + phase + " ", &lines));
+    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(instances_, "done " + phase + " ", &lines));
     ReadPlacements(phase, lines);
     ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
   }
   return Status::Ok();
 }
 
-bool RaceRun::AwaitEnd(Instance* instance) {
-  while (!Interrupted()) {
-    if (!instance->process.IsRunning()) return true;
-    std::this_thread::sleep_for(kEndStep);
-  }
-  return false;
-}
-
 Status RaceRun::CollectResults() {
   for (size_t i = 0; i < instances_.size(); ++i) {
-    Instance* const instance = instances_[i].get();
-    if (!AwaitEnd(instance)) return InterruptedStatus();
-    if (instance->process.Wait() != 0) return Failed(instance, "failed");
-    std::ifstream file(JsonPath(instance->plan));
-    const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
+    Instance& instance = instances_[i];
+    while (instance.process.IsRunning()) {
+      if (Interrupted()) return InterruptedStatus();
+      std::this_thread::sleep_for(kEndStep);
+    }
+    if (instance.process.Wait() != 0) return Failed(instance, "failed");
+    const nlohmann::json report = LoadJson(JsonPath(instance.plan));
     if (!report.is_object()) return Failed(instance, "left no report");
     try {
       for (size_t p = 0; p < results_[i].phases.size(); ++p) {
@@ -295,11 +280,11 @@ Status RaceRun::Run() {
   // The first instance starts alone: pages of the program that are not cached enter the cache under
   // its policy.
   std::vector<std::string> lines;
-  ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instances_.front().get()));
-  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll({instances_.front().get()}, "ready", &lines));
-  std::vector<Instance*> others = All();
-  others.erase(others.begin());
-  for (Instance* instance : others) ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instance));
+  const std::span<Instance> all = instances_;
+  const std::span<Instance> others = all.subspan(1);
+  ENGINE_RACE_RETURN_IF_ERROR(StartInstance(&all.front()));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(all.first(1), "ready", &lines));
+  for (Instance& instance : others) ENGINE_RACE_RETURN_IF_ERROR(StartInstance(&instance));
   ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(others, "ready", &lines));
   ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
   ENGINE_RACE_RETURN_IF_ERROR(RunPhases());
@@ -307,10 +292,10 @@ Status RaceRun::Run() {
 }
 
 void RaceRun::StopAll() {
-  for (const auto& instance : instances_) instance->process.Stop();
+  for (Instance& instance : instances_) instance.process.Stop();
   const auto end = std::chrono::steady_clock::now() + kStopPatience;
-  for (const auto& instance : instances_) {
-    if (!EndsBy(end, &instance->process)) instance->process.Kill();
+  for (Instance& instance : instances_) {
+    if (!EndsBy(end, &instance.process)) instance.process.Kill();
   }
 }
 

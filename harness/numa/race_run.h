@@ -8,9 +8,9 @@
 #define HARNESS_NUMA_RACE_RUN_H_
 
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -104,24 +104,21 @@ class RaceRun {
   Status CopyText();
   Status StartInstance(Instance* instance);
   // One line of each, which must begin with `stage`; `lines` gets what follows it.
-  Status AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
+  Status AwaitAll(std::span<Instance> instances, const std::string& stage,
                   std::vector<std::string>* lines);
   Status AnswerAll();
   void ReadPlacements(const std::string& phase, const std::vector<std::string>& pids);
   Status RunPhases();
-  // Waits for the end of the process. False when the user interrupts.
-  bool AwaitEnd(Instance* instance);
   Status CollectResults();
-  Status Failed(Instance* instance, const std::string& what);
+  static Status Failed(const Instance& instance, const std::string& what);
   void StopAll();
-  std::vector<Instance*> All();
 
   const RaceSettings settings_;
   const numa::Topology topology_;
   bool is_bound_ = true;
   std::string note_;
   InstanceDirs dirs_;
-  std::vector<std::unique_ptr<Instance>> instances_;
+  std::vector<Instance> instances_;
   std::vector<InstanceResult> results_;
 };
 

@@ -51,24 +51,6 @@ Status CheckSize(const MDB_val& value, uint32_t value_bytes) {
   return Status::Corruption("LMDB: a value of " + std::to_string(value.mv_size) + " bytes");
 }
 
-class LmdbKv;
-
-// A read transaction out of the store's pool: it shows the latest state.
-class ReadTxn {
- public:
-  explicit ReadTxn(LmdbKv* store) : store_(store) {}
-  ReadTxn(const ReadTxn&) = delete;
-  ReadTxn& operator=(const ReadTxn&) = delete;
-  ~ReadTxn();
-
-  Status Begin();
-  MDB_txn* get() const { return txn_; }
-
- private:
-  LmdbKv* const store_;
-  MDB_txn* txn_ = nullptr;
-};
-
 class LmdbKv final : public KvStore {
  public:
   explicit LmdbKv(uint32_t value_bytes)
@@ -115,8 +97,18 @@ class LmdbKv final : public KvStore {
     }
     return Status::Ok();
   }
-  Status ScanAll(VisitFn visit) override;
-  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
+  Status ScanAll(VisitFn visit) override {
+    Cursor cursor(this);
+    ENGINE_RACE_RETURN_IF_ERROR(cursor.Open());
+    for (cursor.SeekToFirst(); cursor.Valid(); cursor.Next()) visit(cursor.Key(), cursor.Value());
+    return cursor.Error();
+  }
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
+    auto opened = std::make_unique<Cursor>(this);
+    ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
+    *cursor = std::move(opened);
+    return Status::Ok();
+  }
   Status Sync() override { return FromLmdb("sync", mdb_env_sync(env_, 1)); }
   Status Close() override {
     CloseEnvironment();
@@ -146,10 +138,85 @@ class LmdbKv final : public KvStore {
             {"cache", "the page cache, which the cap of memory counts"}};
   }
 
-  MDB_env* env() const { return env_; }
-  MDB_dbi dbi() const { return dbi_; }
+ private:
+  // A read transaction out of the pool: it shows the latest state.
+  class ReadTxn {
+   public:
+    explicit ReadTxn(LmdbKv* store) : store_(store) {}
+    ReadTxn(const ReadTxn&) = delete;
+    ReadTxn& operator=(const ReadTxn&) = delete;
+    ~ReadTxn() {
+      if (txn_ == nullptr) return;
+      mdb_txn_reset(txn_);
+      const std::lock_guard lock(store_->mutex_);
+      store_->free_txns_.push_back(txn_);
+    }
 
-  // Reset transactions, which wait to be renewed. Null: there is none.
+    Status Begin() {
+      MDB_txn* txn = store_->TakeTxn();
+      const int begun = txn != nullptr ? mdb_txn_renew(txn)
+                                       : mdb_txn_begin(store_->env_, nullptr, MDB_RDONLY, &txn);
+      if (begun == MDB_SUCCESS) txn_ = txn;
+      return FromLmdb("begin", begun);
+    }
+    MDB_txn* get() const { return txn_; }
+
+   private:
+    LmdbKv* const store_;
+    MDB_txn* txn_ = nullptr;
+  };
+
+  class Cursor final : public KvCursor {
+   public:
+    explicit Cursor(LmdbKv* store) : store_(store), txn_(store) {}
+    Cursor(const Cursor&) = delete;
+    Cursor& operator=(const Cursor&) = delete;
+    ~Cursor() override {
+      if (cursor_ != nullptr) mdb_cursor_close(cursor_);
+    }
+
+    Status Open() {
+      ENGINE_RACE_RETURN_IF_ERROR(txn_.Begin());
+      return FromLmdb("cursor", mdb_cursor_open(txn_.get(), store_->dbi_, &cursor_));
+    }
+
+    void SeekToFirst() override { Move(MDB_FIRST); }
+    void SeekToLast() override { Move(MDB_LAST); }
+    void Seek(uint64_t key) override {
+      wanted_ = key;
+      key_ = ValOf(&wanted_);
+      Move(MDB_SET_RANGE);
+    }
+    void Next() override { Move(MDB_NEXT); }
+    void Prev() override { Move(MDB_PREV); }
+    bool Valid() override { return valid_; }
+    uint64_t Key() override {
+      uint64_t key;
+      std::memcpy(&key, key_.mv_data, sizeof(key));
+      return key;
+    }
+    const char* Value() override { return static_cast<const char*>(value_.mv_data); }
+    Status Error() override { return error_; }
+
+   private:
+    void Move(MDB_cursor_op op) {
+      Status status = FromLmdb("cursor", mdb_cursor_get(cursor_, &key_, &value_, op));
+      if (status.ok()) status = CheckSize(value_, store_->value_bytes());
+      valid_ = status.ok();
+      error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
+    }
+
+    LmdbKv* const store_;
+    ReadTxn txn_;
+    MDB_cursor* cursor_ = nullptr;
+    uint64_t wanted_ = 0;
+    MDB_val key_ = {};
+    MDB_val value_ = {};
+    bool valid_ = false;
+    Status error_;
+  };
+
+  // A transaction that waits to be renewed; null when there is none.
   MDB_txn* TakeTxn() {
     const std::lock_guard lock(mutex_);
     if (free_txns_.empty()) return nullptr;
@@ -157,13 +224,7 @@ class LmdbKv final : public KvStore {
     free_txns_.pop_back();
     return txn;
   }
-  void GiveTxn(MDB_txn* txn) {
-    mdb_txn_reset(txn);
-    const std::lock_guard lock(mutex_);
-    free_txns_.push_back(txn);
-  }
 
- private:
   Status GetIn(MDB_txn* txn, uint64_t key, char* value) const {
     MDB_val wanted = ValOf(&key);
     MDB_val found = {};
@@ -210,84 +271,6 @@ class LmdbKv final : public KvStore {
   std::vector<MDB_txn*> free_txns_;
   GroupCommit commits_;
 };
-
-ReadTxn::~ReadTxn() {
-  if (txn_ != nullptr) store_->GiveTxn(txn_);
-}
-
-Status ReadTxn::Begin() {
-  MDB_txn* txn = store_->TakeTxn();
-  const int begun =
-      txn != nullptr ? mdb_txn_renew(txn) : mdb_txn_begin(store_->env(), nullptr, MDB_RDONLY, &txn);
-  if (begun == MDB_SUCCESS) txn_ = txn;
-  return FromLmdb("begin", begun);
-}
-
-class LmdbCursor final : public KvCursor {
- public:
-  explicit LmdbCursor(LmdbKv* store)
-      : value_bytes_(store->value_bytes()), txn_(store), dbi_(store->dbi()) {}
-  LmdbCursor(const LmdbCursor&) = delete;
-  LmdbCursor& operator=(const LmdbCursor&) = delete;
-  ~LmdbCursor() override {
-    if (cursor_ != nullptr) mdb_cursor_close(cursor_);
-  }
-
-  Status Open() {
-    ENGINE_RACE_RETURN_IF_ERROR(txn_.Begin());
-    return FromLmdb("cursor", mdb_cursor_open(txn_.get(), dbi_, &cursor_));
-  }
-
-  void SeekToFirst() override { Move(MDB_FIRST); }
-  void SeekToLast() override { Move(MDB_LAST); }
-  void Seek(uint64_t key) override {
-    wanted_ = key;
-    key_ = ValOf(&wanted_);
-    Move(MDB_SET_RANGE);
-  }
-  void Next() override { Move(MDB_NEXT); }
-  void Prev() override { Move(MDB_PREV); }
-  bool Valid() override { return valid_; }
-  uint64_t Key() override {
-    uint64_t key;
-    std::memcpy(&key, key_.mv_data, sizeof(key));
-    return key;
-  }
-  const char* Value() override { return static_cast<const char*>(value_.mv_data); }
-  Status Error() override { return error_; }
-
- private:
-  void Move(MDB_cursor_op op) {
-    Status status = FromLmdb("cursor", mdb_cursor_get(cursor_, &key_, &value_, op));
-    if (status.ok()) status = CheckSize(value_, value_bytes_);
-    valid_ = status.ok();
-    error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
-  }
-
-  const uint32_t value_bytes_;
-  ReadTxn txn_;
-  const MDB_dbi dbi_;
-  MDB_cursor* cursor_ = nullptr;
-  uint64_t wanted_ = 0;
-  MDB_val key_ = {};
-  MDB_val value_ = {};
-  bool valid_ = false;
-  Status error_;
-};
-
-Status LmdbKv::ScanAll(VisitFn visit) {
-  LmdbCursor cursor(this);
-  ENGINE_RACE_RETURN_IF_ERROR(cursor.Open());
-  for (cursor.SeekToFirst(); cursor.Valid(); cursor.Next()) visit(cursor.Key(), cursor.Value());
-  return cursor.Error();
-}
-
-Status LmdbKv::NewCursor(std::unique_ptr<KvCursor>* cursor) {
-  auto opened = std::make_unique<LmdbCursor>(this);
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
-  *cursor = std::move(opened);
-  return Status::Ok();
-}
 
 }  // namespace
 

@@ -78,25 +78,6 @@ struct Handle {
   }
 };
 
-class WiredKv;
-
-// A handle out of the store's pool.
-class HandleLease {
- public:
-  explicit HandleLease(WiredKv* store) : store_(store) {}
-  HandleLease(const HandleLease&) = delete;
-  HandleLease& operator=(const HandleLease&) = delete;
-  ~HandleLease();
-
-  Status Take();
-  const Handle& operator*() const { return handle_; }
-  const Handle* operator->() const { return &handle_; }
-
- private:
-  WiredKv* const store_;
-  Handle handle_;
-};
-
 class WiredKv final : public KvStore {
  public:
   explicit WiredKv(uint32_t value_bytes)
@@ -158,7 +139,12 @@ class WiredKv final : public KvStore {
       visit(key, value);
     }
   }
-  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
+    auto opened = std::make_unique<Cursor>(this);
+    ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
+    *cursor = std::move(opened);
+    return Status::Ok();
+  }
   Status Sync() override { return FlushLog("sync=on"); }
   Status Close() override {
     Status status;
@@ -200,6 +186,78 @@ class WiredKv final : public KvStore {
              "point reads and writes, or scans through large ranges: WT_SESSION::create")}};
   }
 
+ private:
+  // A handle out of the pool.
+  class HandleLease {
+   public:
+    explicit HandleLease(WiredKv* store) : store_(store) {}
+    HandleLease(const HandleLease&) = delete;
+    HandleLease& operator=(const HandleLease&) = delete;
+    ~HandleLease() {
+      // A cursor that cannot be reset must not be used again.
+      if (handle_.cursor == nullptr || handle_.cursor->reset(handle_.cursor) != 0) return;
+      const std::lock_guard lock(store_->mutex_);
+      store_->free_.push_back(handle_);
+    }
+
+    Status Take() { return store_->TakeHandle(&handle_); }
+    const Handle& operator*() const { return handle_; }
+    const Handle* operator->() const { return &handle_; }
+
+   private:
+    WiredKv* const store_;
+    Handle handle_;
+  };
+
+  class Cursor final : public KvCursor {
+   public:
+    explicit Cursor(WiredKv* store) : value_bytes_(store->value_bytes()), handle_(store) {}
+
+    Status Open() { return handle_.Take(); }
+
+    void SeekToFirst() override {
+      Reset();
+      Next();
+    }
+    void SeekToLast() override {
+      Reset();
+      Prev();
+    }
+    void Seek(uint64_t key) override {
+      const KeyBytes bytes(key);
+      handle_->SetKey(bytes);
+      int side = 0;
+      int moved = handle_->cursor->search_near(handle_->cursor, &side);
+      if (moved == 0 && side < 0) moved = handle_->cursor->next(handle_->cursor);
+      Arrive(moved);
+    }
+    void Next() override { Arrive(handle_->cursor->next(handle_->cursor)); }
+    void Prev() override { Arrive(handle_->cursor->prev(handle_->cursor)); }
+    bool Valid() override { return valid_; }
+    uint64_t Key() override { return key_; }
+    const char* Value() override {
+      const char* const value = handle_->Value(value_bytes_, &error_);
+      valid_ = value != nullptr;
+      return value;
+    }
+    Status Error() override { return error_; }
+
+   private:
+    void Reset() { error_ = FromWiredTiger("reset", handle_->cursor->reset(handle_->cursor)); }
+    void Arrive(int moved) {
+      Status status = FromWiredTiger("cursor", moved);
+      if (status.ok()) status = handle_->Key(&key_);
+      valid_ = status.ok();
+      error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
+    }
+
+    const uint32_t value_bytes_;
+    HandleLease handle_;
+    uint64_t key_ = 0;
+    bool valid_ = false;
+    Status error_;
+  };
+
   Status TakeHandle(Handle* handle) {
     {
       const std::lock_guard lock(mutex_);
@@ -222,14 +280,7 @@ class WiredKv final : public KvStore {
     *handle = made;
     return Status::Ok();
   }
-  void GiveHandle(const Handle& handle) {
-    // A cursor that cannot be reset must not be used again.
-    if (handle.cursor->reset(handle.cursor) != 0) return;
-    const std::lock_guard lock(mutex_);
-    free_.push_back(handle);
-  }
 
- private:
   Status GetWith(const Handle& handle, uint64_t key, char* value) const {
     const KeyBytes bytes(key);
     handle.SetKey(bytes);
@@ -291,68 +342,6 @@ class WiredKv final : public KvStore {
   std::vector<Handle> free_;
   GroupCommit flushes_;
 };
-
-HandleLease::~HandleLease() {
-  if (handle_.cursor != nullptr) store_->GiveHandle(handle_);
-}
-
-Status HandleLease::Take() { return store_->TakeHandle(&handle_); }
-
-class WiredCursor final : public KvCursor {
- public:
-  explicit WiredCursor(WiredKv* store) : value_bytes_(store->value_bytes()), handle_(store) {}
-
-  Status Open() { return handle_.Take(); }
-
-  void SeekToFirst() override {
-    Reset();
-    Next();
-  }
-  void SeekToLast() override {
-    Reset();
-    Prev();
-  }
-  void Seek(uint64_t key) override {
-    const KeyBytes bytes(key);
-    handle_->SetKey(bytes);
-    int side = 0;
-    int moved = handle_->cursor->search_near(handle_->cursor, &side);
-    if (moved == 0 && side < 0) moved = handle_->cursor->next(handle_->cursor);
-    Arrive(moved);
-  }
-  void Next() override { Arrive(handle_->cursor->next(handle_->cursor)); }
-  void Prev() override { Arrive(handle_->cursor->prev(handle_->cursor)); }
-  bool Valid() override { return valid_; }
-  uint64_t Key() override { return key_; }
-  const char* Value() override {
-    const char* const value = handle_->Value(value_bytes_, &error_);
-    valid_ = value != nullptr;
-    return value;
-  }
-  Status Error() override { return error_; }
-
- private:
-  void Reset() { error_ = FromWiredTiger("reset", handle_->cursor->reset(handle_->cursor)); }
-  void Arrive(int moved) {
-    Status status = FromWiredTiger("cursor", moved);
-    if (status.ok()) status = handle_->Key(&key_);
-    valid_ = status.ok();
-    error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
-  }
-
-  const uint32_t value_bytes_;
-  HandleLease handle_;
-  uint64_t key_ = 0;
-  bool valid_ = false;
-  Status error_;
-};
-
-Status WiredKv::NewCursor(std::unique_ptr<KvCursor>* cursor) {
-  auto opened = std::make_unique<WiredCursor>(this);
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
-  *cursor = std::move(opened);
-  return Status::Ok();
-}
 
 }  // namespace
 

@@ -1,8 +1,6 @@
 #include "harness/race/runner.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
@@ -278,16 +276,12 @@ Status RaceDir::Prepare(const std::string& path) {
 
 Status RaceDir::StartStore(const RaceConfig& config) {
   RemoveStore();
-  std::ofstream note(fs::path(path()) / kNoteName);
-  note << ConfigText(config) << '\n';
-  note.flush();
-  return note ? Status::Ok() : Status::IOError(path() + ": cannot write " + kNoteName);
+  const bool is_written = SaveText(ConfigText(config) + "\n", fs::path(path()) / kNoteName);
+  return is_written ? Status::Ok() : Status::IOError(path() + ": cannot write " + kNoteName);
 }
 
 std::optional<RaceConfig> RaceDir::ReadNote() const {
-  std::ifstream note(fs::path(path()) / kNoteName);
-  if (!note) return std::nullopt;
-  return ParseConfig({std::istreambuf_iterator<char>(note), std::istreambuf_iterator<char>()});
+  return ParseConfig(LoadText(fs::path(path()) / kNoteName).value_or(""));
 }
 
 void RaceDir::RemoveStore() { RemoveFiles(path(), IsOurs); }

@@ -1,4 +1,4 @@
-#include "harness/tools/store_backup.h"
+#include "harness/tools/store_command.h"
 
 #include <cinttypes>
 #include <cstdio>
@@ -7,7 +7,6 @@
 #include "engine_race/store.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/tools/store_command.h"
 
 namespace engine_race::harness {
 

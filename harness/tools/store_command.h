@@ -1,4 +1,7 @@
-// The common part of the commands of bin/store: opening, failures, progress.
+// The commands of bin/store for a whole store, and the common part of all its commands: opening,
+// failures, progress.
+//
+// Thread safety: one call at a time for a store or a backup.
 #ifndef HARNESS_TOOLS_STORE_COMMAND_H_
 #define HARNESS_TOOLS_STORE_COMMAND_H_
 
@@ -12,6 +15,35 @@
 #include "harness/measure/progress.h"
 
 namespace engine_race::harness {
+
+// Backups print what they have done, and show a line of their progress on a terminal. They return
+// the exit code: 0, 1 for a damaged backup, else 2.
+
+// Backs the store in `dir` up into `to`: what changed since the backup in `since`, or everything
+// where that is empty. Verifies the backup then, where that is asked for.
+int RunBackup(const std::string& dir, const std::string& to, const std::string& since, bool verify);
+
+// Reads all that a restore of the backup would read.
+int RunVerifyBackup(const std::string& backup);
+
+// Makes a store in `to` of the backup and its parents.
+int RunRestore(const std::string& backup, const std::string& to);
+
+// Opens the store in `dir`, gives the space of overwritten and deleted records back, and prints how
+// much that was. Returns the exit code: 0, 1 for a damaged store, else 2.
+int RunCompact(const std::string& dir);
+
+// Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
+// for each bucket that has records. Returns the exit code.
+int RunDump(const std::string& dir, bool every_bucket);
+
+// At a terminal the shell prompts. Where libedit was there to build with, lines can be edited and
+// called back, and the tab key completes names of commands and files.
+
+// Opens the store and runs the commands of standard input, a line each, until it ends or one is
+// `quit`. Values have `value_bytes` if that is not 0. A command that fails does not end the shell.
+// Returns the exit code: the highest one of a command, but 0 for a person at a terminal.
+int RunShell(const std::string& dir, bool read_only, bool creates, uint32_t value_bytes);
 
 // Prints why a command cannot go on with a store, a backup or a file. Returns the exit code: 1 for
 // damage, else 2.

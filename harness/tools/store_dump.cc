@@ -1,4 +1,4 @@
-#include "harness/tools/store_dump.h"
+#include "harness/tools/store_command.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -14,7 +14,6 @@
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "harness/measure/table.h"
-#include "harness/tools/store_command.h"
 
 namespace engine_race::harness {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/tools/store_shell.h"
+#include "harness/tools/store_command.h"
 
 #include <unistd.h>
 
@@ -19,7 +19,6 @@
 #include "engine_race/store.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
-#include "harness/tools/store_command.h"
 #include "harness/tools/store_records.h"
 
 #if __has_include(<editline/readline.h>)

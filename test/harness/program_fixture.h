@@ -6,13 +6,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine_race/numa/topology.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "test/test_util.h"
 
@@ -37,35 +37,43 @@ inline bool KernelShowsNodes() {
   return numa::ReadTopology(numa::kSysfsRoot, &topology).ok() && topology.from_kernel;
 }
 
-// Runs `bin/lab COMMAND` and reads the report that it writes.
-class LabFixture : public ::testing::Test {
+// A test of the program of this name, which is skipped where there is none.
+class ProgramTest : public ::testing::Test {
  protected:
-  explicit LabFixture(std::string command) : command_(std::move(command)) {}
+  explicit ProgramTest(const std::string& name,
+                       const std::filesystem::path& parent = test::FastParent())
+      : program_(ProgramPath(name)), temp_(parent) {}
 
   void SetUp() override {
-    program_ = ProgramPath("lab");
     if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    dir_ = temp_.Join("work");
-    std::filesystem::create_directory(dir_);
-    json_ = temp_.Join("report.json");
   }
 
-  ChildResult Run(const std::vector<std::string>& flags) const {
-    std::vector<std::string> args = {program_, command_, "--dir", dir_, "--json", json_};
-    args.insert(args.end(), flags.begin(), flags.end());
+  // Runs the program with all of these arguments.
+  ChildResult RunWith(std::vector<std::string> args, const std::vector<std::string>& more) const {
+    args.insert(args.begin(), program_);
+    args.insert(args.end(), more.begin(), more.end());
     return RunChild(args);
   }
 
-  nlohmann::json Report() const {
-    std::ifstream file(json_);
-    return nlohmann::json::parse(file, nullptr, false);
+  const std::string program_;
+  const test::TempDir temp_;
+};
+
+// Runs `bin/lab COMMAND` and reads the report that it writes.
+class LabFixture : public ProgramTest {
+ protected:
+  explicit LabFixture(std::string command) : ProgramTest("lab"), command_(std::move(command)) {
+    std::filesystem::create_directory(dir_);
   }
 
+  ChildResult Run(const std::vector<std::string>& flags) const {
+    return RunWith({command_, "--dir", dir_, "--json", json_}, flags);
+  }
+  nlohmann::json Report() const { return LoadJson(json_); }
+
   const std::string command_;
-  test::TempDir temp_{test::FastParent()};
-  std::string program_;
-  std::string dir_;
-  std::string json_;
+  const std::string dir_ = temp_.Join("work");
+  const std::string json_ = temp_.Join("report.json");
 };
 
 }  // namespace engine_race::harness

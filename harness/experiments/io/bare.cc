@@ -163,7 +163,8 @@ Experiments BackEnds(const IoLab& lab) {
       RawLoad load = EngineLoad(lab, files);
       for (const RawBackend& backend : RawBackends()) {
         if (!workers && !IsPlain(backend)) continue;
-        if (!lab.Works(backend, files.front(), {{"backend", backend.name}}, experiment)) continue;
+        const ResultRow name = {{"backend", backend.name}};
+        if (!lab.Check(ProbeRawBackend(backend, files.front()), name, experiment)) continue;
         load.backend = backend;
         for (const uint32_t many : workers ? lab.Powers(1, 2) : lab.Powers(1, kDepth)) {
           ResultRow row = {{"backend", backend.name}, {workers ? "workers" : "batch", many}};
@@ -204,7 +205,7 @@ Experiment RawDevice(const IoLab& lab) {
   load.seconds = lab.seconds();
   for (const RawBackend& backend : RawBackends()) {
     const ResultRow row = {{"backend", backend.name}};
-    if (!lab.Works(backend, file, row, &experiment)) continue;
+    if (!lab.Check(ProbeRawBackend(backend, file), row, &experiment)) continue;
     load.backend = backend;
     lab.MeasureRaw(&experiment, row, load);
   }
@@ -234,7 +235,7 @@ Experiments Ablation(const IoLab& lab) {
     const ResultRow row = {{"step", "+ registered buffers and files"}};
     if (load.backend.backend == IoBackend::kIoUring) {
       load.backend.registered = true;
-      if (lab.Works(load.backend, files.front(), row, experiment)) {
+      if (lab.Check(ProbeRawBackend(load.backend, files.front()), row, experiment)) {
         lab.MeasureRaw(experiment, row, load);
       }
     } else {

@@ -112,19 +112,113 @@ class ModelThread {
         picker_(shared->files, kPageBytes, number + 1),
         outboxes_(shared->thread_count()) {}
 
-  Status Run(TimedThread* self);
+  Status Run(TimedThread* self) {
+    ENGINE_RACE_RETURN_IF_ERROR(Prepare());
+    self->Start();
+    bool may_wait = false;
+    while (shared_->active > 0 && !shared_->failed) {
+      shared_->inboxes[number_].Take(may_wait, &arrived_);
+      for (const Message& message : arrived_) {
+        if (message.is_done) {
+          Finish(message.slot, &self->tally);
+        } else {
+          to_do_.push_back(message);
+        }
+      }
+      if (is_worker()) {
+        if (self->Running()) {
+          Generate();
+        } else {
+          Retire();
+        }
+      }
+      SendAll();
+      if (has_queue()) ENGINE_RACE_RETURN_IF_ERROR(Submit());
+      // Without requests of its own to wait for, a thread waits for messages.
+      may_wait = !has_queue() || queue_->in_flight() == 0;
+      if (!may_wait) {
+        ENGINE_RACE_RETURN_IF_ERROR(Reap(&self->tally));
+        SendAll();
+      }
+    }
+    self->Stop();
+    return Status::Ok();
+  }
 
  private:
   bool is_worker() const { return number_ < kWorkers; }
   bool has_queue() const { return shared_->model.io_thread_count == 0 || !is_worker(); }
 
-  Status Prepare();
-  void Generate();
-  void Finish(uint32_t slot, TimedTally* tally);
-  void SendAll();
-  Status Submit();
-  Status Reap(TimedTally* tally);
-  void Retire();
+  Status Prepare() {
+    if (is_worker()) {
+      for (uint32_t i = 0; i < kSlotsPerWorker; ++i) free_.push_back(i);
+    }
+    if (!has_queue()) return Status::Ok();
+    io::ReadQueueOptions options;
+    options.backend = shared_->backend.backend;
+    options.depth = kWorkers * kSlotsPerWorker;
+    options.single_thread = true;
+    options.lazy_submit = true;
+    return ReadQueue::Create(options, &queue_);
+  }
+  void Generate() {
+    const uint64_t now_ns = NowNs();
+    while (!free_.empty()) {
+      Message message;
+      message.worker = number_;
+      message.slot = free_.back();
+      free_.pop_back();
+      picker_.Next(&message.file, &message.offset);
+      begin_ns_[message.slot] = now_ns;
+      const uint32_t executor =
+          shared_->model.executor(number_, message.file, shared_->model.io_thread_count);
+      (executor == number_ ? to_do_ : outboxes_[executor]).push_back(message);
+    }
+  }
+  void Finish(uint32_t slot, TimedTally* tally) {
+    tally->latency.Add(NowNs() - begin_ns_[slot]);
+    ++tally->request_count;
+    tally->byte_count += kPageBytes;
+    free_.push_back(slot);
+  }
+  void SendAll() {
+    for (uint32_t i = 0; i < outboxes_.size(); ++i) shared_->inboxes[i].Put(&outboxes_[i]);
+  }
+  Status Submit() {
+    if (to_do_.empty()) return Status::Ok();
+    requests_.clear();
+    for (const Message& message : to_do_) {
+      requests_.push_back({shared_->files[message.file].fd.get(), kPageBytes, message.offset,
+                           shared_->BufferOf(message.worker, message.slot),
+                           uint64_t{message.worker} << 32 | message.slot});
+    }
+    to_do_.clear();
+    size_t started = 0;
+    return queue_->Submit(requests_, &started);
+  }
+  Status Reap(TimedTally* tally) {
+    completions_.clear();
+    ENGINE_RACE_RETURN_IF_ERROR(
+        queue_->Wait(std::min(kModelBatch, queue_->in_flight()), &completions_));
+    for (const ReadCompletion& completion : completions_) {
+      if (completion.error != 0) return RequestError("read", completion.error, kPageBytes);
+      Message message;
+      message.worker = static_cast<uint32_t>(completion.tag >> 32);
+      message.slot = static_cast<uint32_t>(completion.tag);
+      message.is_done = true;
+      if (message.worker == number_) {
+        Finish(message.slot, tally);
+      } else {
+        outboxes_[message.worker].push_back(message);
+      }
+    }
+    return Status::Ok();
+  }
+  void Retire() {
+    if (is_retired_ || free_.size() < kSlotsPerWorker) return;
+    is_retired_ = true;
+    --shared_->active;
+  }
 
   Shared* const shared_;
   const uint32_t number_;
@@ -139,116 +233,6 @@ class ModelThread {
   std::vector<ReadRequest> requests_;
   std::vector<ReadCompletion> completions_;
 };
-
-Status ModelThread::Prepare() {
-  if (is_worker()) {
-    for (uint32_t i = 0; i < kSlotsPerWorker; ++i) free_.push_back(i);
-  }
-  if (!has_queue()) return Status::Ok();
-  io::ReadQueueOptions options;
-  options.backend = shared_->backend.backend;
-  options.depth = kWorkers * kSlotsPerWorker;
-  options.single_thread = true;
-  options.lazy_submit = true;
-  return ReadQueue::Create(options, &queue_);
-}
-
-void ModelThread::Generate() {
-  const uint64_t now_ns = NowNs();
-  while (!free_.empty()) {
-    Message message;
-    message.worker = number_;
-    message.slot = free_.back();
-    free_.pop_back();
-    picker_.Next(&message.file, &message.offset);
-    begin_ns_[message.slot] = now_ns;
-    const uint32_t executor =
-        shared_->model.executor(number_, message.file, shared_->model.io_thread_count);
-    (executor == number_ ? to_do_ : outboxes_[executor]).push_back(message);
-  }
-}
-
-void ModelThread::Finish(uint32_t slot, TimedTally* tally) {
-  tally->latency.Add(NowNs() - begin_ns_[slot]);
-  ++tally->request_count;
-  tally->byte_count += kPageBytes;
-  free_.push_back(slot);
-}
-
-void ModelThread::SendAll() {
-  for (uint32_t i = 0; i < outboxes_.size(); ++i) shared_->inboxes[i].Put(&outboxes_[i]);
-}
-
-Status ModelThread::Submit() {
-  if (to_do_.empty()) return Status::Ok();
-  requests_.clear();
-  for (const Message& message : to_do_) {
-    requests_.push_back({shared_->files[message.file].fd.get(), kPageBytes, message.offset,
-                         shared_->BufferOf(message.worker, message.slot),
-                         uint64_t{message.worker} << 32 | message.slot});
-  }
-  to_do_.clear();
-  size_t started = 0;
-  return queue_->Submit(requests_, &started);
-}
-
-Status ModelThread::Reap(TimedTally* tally) {
-  completions_.clear();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      queue_->Wait(std::min(kModelBatch, queue_->in_flight()), &completions_));
-  for (const ReadCompletion& completion : completions_) {
-    if (completion.error != 0) return RequestError("read", completion.error, kPageBytes);
-    Message message;
-    message.worker = static_cast<uint32_t>(completion.tag >> 32);
-    message.slot = static_cast<uint32_t>(completion.tag);
-    message.is_done = true;
-    if (message.worker == number_) {
-      Finish(message.slot, tally);
-    } else {
-      outboxes_[message.worker].push_back(message);
-    }
-  }
-  return Status::Ok();
-}
-
-void ModelThread::Retire() {
-  if (is_retired_ || free_.size() < kSlotsPerWorker) return;
-  is_retired_ = true;
-  --shared_->active;
-}
-
-Status ModelThread::Run(TimedThread* self) {
-  ENGINE_RACE_RETURN_IF_ERROR(Prepare());
-  self->Start();
-  bool may_wait = false;
-  while (shared_->active > 0 && !shared_->failed) {
-    shared_->inboxes[number_].Take(may_wait, &arrived_);
-    for (const Message& message : arrived_) {
-      if (message.is_done) {
-        Finish(message.slot, &self->tally);
-      } else {
-        to_do_.push_back(message);
-      }
-    }
-    if (is_worker()) {
-      if (self->Running()) {
-        Generate();
-      } else {
-        Retire();
-      }
-    }
-    SendAll();
-    if (has_queue()) ENGINE_RACE_RETURN_IF_ERROR(Submit());
-    // Without requests of its own to wait for, a thread waits for messages.
-    may_wait = !has_queue() || queue_->in_flight() == 0;
-    if (!may_wait) {
-      ENGINE_RACE_RETURN_IF_ERROR(Reap(&self->tally));
-      SendAll();
-    }
-  }
-  self->Stop();
-  return Status::Ok();
-}
 
 Status RunModel(const IoLab& lab, const Model& model, std::span<const RawFile> files,
                 const RawBackend& backend, TimedPoint* point) {

@@ -28,12 +28,83 @@ class RawWorker {
   RawWorker(const RawLoad& load, uint32_t depth, uint64_t seed)
       : load_(load), depth_(depth), picker_(load.files, load.page_bytes, seed) {}
 
-  Status Prepare();
-  Status Run(TimedThread* self);
+  Status Prepare() {
+    const size_t stride = std::max<size_t>(load_.page_bytes, kIoAlignment);
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(depth_ * stride, false, &buffers_));
+    // Touched ahead, so that page faults are not measured.
+    std::memset(buffers_.data(), 1, buffers_.size());
+    whole_ = {buffers_.data(), buffers_.size()};
+    begin_ns_.resize(depth_);
+    for (uint32_t i = 0; i < depth_; ++i) {
+      spans_.emplace_back(buffers_.data() + i * stride, load_.page_bytes);
+      free_.push_back(i);
+    }
+    if (load_.passthrough != nullptr) {
+      fds_.push_back(load_.passthrough->fd.get());
+      return lab::MakePassthroughQueue({&load_.passthrough, 1}, depth_, &queue_);
+    }
+    for (const RawFile& file : load_.files) fds_.push_back(file.fd.get());
+    ReadQueueOptions options;
+    options.backend = load_.backend.backend;
+    options.depth = depth_;
+    options.iopoll = load_.backend.iopoll;
+    options.sqpoll = load_.backend.sqpoll;
+    options.single_thread = true;
+    // A wait follows; in batches of one each request has a system call to itself.
+    options.lazy_submit = load_.batch > 1;
+    if (load_.backend.registered) {
+      options.buffers = {&whole_, 1};
+      options.files = fds_;
+    }
+    return ReadQueue::Create(options, &queue_);
+  }
+  Status Run(TimedThread* self) {
+    const uint32_t batch = std::clamp(load_.batch, 1u, depth_);
+    self->Start();
+    while (self->Running()) {
+      while (!free_.empty()) {
+        ENGINE_RACE_RETURN_IF_ERROR(Fill(std::min<size_t>(batch, free_.size())));
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(Take(batch, &self->tally));
+    }
+    while (queue_->in_flight() > 0) {
+      ENGINE_RACE_RETURN_IF_ERROR(Take(queue_->in_flight(), &self->tally));
+    }
+    self->Stop();
+    return Status::Ok();
+  }
 
  private:
-  Status Fill(size_t count);
-  Status Take(uint32_t min_count, TimedTally* tally);
+  Status Fill(size_t count) {
+    const uint64_t now_ns = NowNs();
+    requests_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t buffer = free_.back();
+      free_.pop_back();
+      size_t file = 0;
+      uint64_t offset = 0;
+      picker_.Next(&file, &offset);
+      requests_.push_back({fds_[file], load_.page_bytes, offset, spans_[buffer].data(), buffer});
+      begin_ns_[buffer] = now_ns;
+    }
+    size_t started = 0;
+    return queue_->Submit(requests_, &started);
+  }
+  Status Take(uint32_t min_count, TimedTally* tally) {
+    completions_.clear();
+    ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(min_count, &completions_));
+    const uint64_t now_ns = NowNs();
+    for (const ReadCompletion& completion : completions_) {
+      if (completion.error != 0) return RequestError("read", completion.error, load_.page_bytes);
+      if (completion.read_bytes != load_.page_bytes) return Status::IOError("a read came short");
+      const auto buffer = static_cast<uint32_t>(completion.tag);
+      tally->latency.Add(now_ns - begin_ns_[buffer]);
+      free_.push_back(buffer);
+    }
+    tally->request_count += completions_.size();
+    tally->byte_count += completions_.size() * load_.page_bytes;
+    return Status::Ok();
+  }
 
   const RawLoad& load_;
   const uint32_t depth_;
@@ -50,132 +121,49 @@ class RawWorker {
   std::vector<ReadCompletion> completions_;
 };
 
-Status RawWorker::Prepare() {
-  const size_t stride = std::max<size_t>(load_.page_bytes, kIoAlignment);
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(depth_ * stride, false, &buffers_));
-  // Touched ahead, so that page faults are not measured.
-  std::memset(buffers_.data(), 1, buffers_.size());
-  whole_ = {buffers_.data(), buffers_.size()};
-  begin_ns_.resize(depth_);
-  for (uint32_t i = 0; i < depth_; ++i) {
-    spans_.emplace_back(buffers_.data() + i * stride, load_.page_bytes);
-    free_.push_back(i);
-  }
-  if (load_.passthrough != nullptr) {
-    fds_.push_back(load_.passthrough->fd.get());
-    return lab::MakePassthroughQueue({&load_.passthrough, 1}, depth_, &queue_);
-  }
-  for (const RawFile& file : load_.files) fds_.push_back(file.fd.get());
-  ReadQueueOptions options;
-  options.backend = load_.backend.backend;
-  options.depth = depth_;
-  options.iopoll = load_.backend.iopoll;
-  options.sqpoll = load_.backend.sqpoll;
-  options.single_thread = true;
-  // A wait follows; in batches of one each request has a system call to itself.
-  options.lazy_submit = load_.batch > 1;
-  if (load_.backend.registered) {
-    options.buffers = {&whole_, 1};
-    options.files = fds_;
-  }
-  return ReadQueue::Create(options, &queue_);
-}
-
-Status RawWorker::Fill(size_t count) {
-  const uint64_t now_ns = NowNs();
-  requests_.clear();
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t buffer = free_.back();
-    free_.pop_back();
-    size_t file = 0;
-    uint64_t offset = 0;
-    picker_.Next(&file, &offset);
-    requests_.push_back({fds_[file], load_.page_bytes, offset, spans_[buffer].data(), buffer});
-    begin_ns_[buffer] = now_ns;
-  }
-  size_t started = 0;
-  return queue_->Submit(requests_, &started);
-}
-
-Status RawWorker::Take(uint32_t min_count, TimedTally* tally) {
-  completions_.clear();
-  ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(min_count, &completions_));
-  const uint64_t now_ns = NowNs();
-  for (const ReadCompletion& completion : completions_) {
-    if (completion.error != 0) return RequestError("read", completion.error, load_.page_bytes);
-    if (completion.read_bytes != load_.page_bytes) return Status::IOError("a read came short");
-    const auto buffer = static_cast<uint32_t>(completion.tag);
-    tally->latency.Add(now_ns - begin_ns_[buffer]);
-    free_.push_back(buffer);
-  }
-  tally->request_count += completions_.size();
-  tally->byte_count += completions_.size() * load_.page_bytes;
-  return Status::Ok();
-}
-
-Status RawWorker::Run(TimedThread* self) {
-  const uint32_t batch = std::clamp(load_.batch, 1u, depth_);
-  self->Start();
-  while (self->Running()) {
-    while (!free_.empty()) {
-      ENGINE_RACE_RETURN_IF_ERROR(Fill(std::min<size_t>(batch, free_.size())));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(Take(batch, &self->tally));
-  }
-  while (queue_->in_flight() > 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(Take(queue_->in_flight(), &self->tally));
-  }
-  self->Stop();
-  return Status::Ok();
-}
-
 // One thread of a BlockingLoad.
 class BlockingThread {
  public:
   BlockingThread(const BlockingLoad& load, uint32_t number)
       : load_(load), number_(number), picker_(load.files, load.page_bytes, number + 1) {}
 
-  Status Run(TimedThread* self);
+  Status Run(TimedThread* self) {
+    const size_t size = size_t{load_.page_bytes} * std::max(load_.pages_per_write, 1u);
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &buffer_));
+    std::memset(buffer_.data(), static_cast<int>(number_), size);
+    self->Start();
+    for (uint64_t i = 0; self->Running(); ++i) {
+      const bool is_write = AsBelow(MixAt(number_ + 1000, i), 100) < load_.write_percent;
+      ENGINE_RACE_RETURN_IF_ERROR(Step(is_write, &self->tally));
+    }
+    return Status::Ok();
+  }
 
  private:
-  Status Step(bool is_write, TimedTally* tally);
+  Status Step(bool is_write, TimedTally* tally) {
+    size_t file = 0;
+    uint64_t offset = 0;
+    const uint32_t page_count = is_write ? load_.pages_per_write : 1;
+    picker_.Next(&file, &offset, page_count);
+    const int fd = load_.files[file].fd.get();
+    const size_t size = size_t{page_count} * load_.page_bytes;
+    const uint64_t begin_ns = NowNs();
+    const ssize_t moved = is_write ? pwrite(fd, buffer_.data(), size, static_cast<off_t>(offset))
+                                   : pread(fd, buffer_.data(), size, static_cast<off_t>(offset));
+    if (moved < 0 && errno == EINTR) return Status::Ok();
+    if (moved < 0) return RequestError(is_write ? "pwrite" : "pread", errno, load_.page_bytes);
+    if (static_cast<size_t>(moved) != size) return Status::IOError("a transfer came short");
+    (is_write ? tally->write_latency : tally->latency).Add(NowNs() - begin_ns);
+    ++tally->request_count;
+    tally->byte_count += size;
+    return Status::Ok();
+  }
 
   const BlockingLoad& load_;
   const uint32_t number_;
   PagePicker picker_;
   Region buffer_;
 };
-
-Status BlockingThread::Step(bool is_write, TimedTally* tally) {
-  size_t file = 0;
-  uint64_t offset = 0;
-  const uint32_t page_count = is_write ? load_.pages_per_write : 1;
-  picker_.Next(&file, &offset, page_count);
-  const int fd = load_.files[file].fd.get();
-  const size_t size = size_t{page_count} * load_.page_bytes;
-  const uint64_t begin_ns = NowNs();
-  const ssize_t moved = is_write ? pwrite(fd, buffer_.data(), size, static_cast<off_t>(offset))
-                                 : pread(fd, buffer_.data(), size, static_cast<off_t>(offset));
-  if (moved < 0 && errno == EINTR) return Status::Ok();
-  if (moved < 0) return RequestError(is_write ? "pwrite" : "pread", errno, load_.page_bytes);
-  if (static_cast<size_t>(moved) != size) return Status::IOError("a transfer came short");
-  (is_write ? tally->write_latency : tally->latency).Add(NowNs() - begin_ns);
-  ++tally->request_count;
-  tally->byte_count += size;
-  return Status::Ok();
-}
-
-Status BlockingThread::Run(TimedThread* self) {
-  const size_t size = size_t{load_.page_bytes} * std::max(load_.pages_per_write, 1u);
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &buffer_));
-  std::memset(buffer_.data(), static_cast<int>(number_), size);
-  self->Start();
-  for (uint64_t i = 0; self->Running(); ++i) {
-    const bool is_write = AsBelow(MixAt(number_ + 1000, i), 100) < load_.write_percent;
-    ENGINE_RACE_RETURN_IF_ERROR(Step(is_write, &self->tally));
-  }
-  return Status::Ok();
-}
 
 }  // namespace
 

@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "harness/experiments/l1/tables.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/cpu_counters.h"
 #include "harness/system/own_child.h"
@@ -45,12 +44,6 @@ Status RunUnder(std::vector<std::string> head, const std::vector<std::string>& a
   return Status::Ok();
 }
 
-// The totals come last in a file of many megabytes.
-std::string FileText(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Status CountOnce(const L1Child& child, L1Counts* counts) {
   const std::string path = child.dir + "/cachegrind.out";
   std::string output;
@@ -58,7 +51,8 @@ Status CountOnce(const L1Child& child, L1Counts* counts) {
       RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
                 "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
                ChildCommand(kL1StepWork, child), &output));
-  const std::string text = FileText(path);
+  // The totals come last in a file of many megabytes.
+  const std::string text = LoadText(path).value_or("");
   unlink(path.c_str());
   unlink((path + ".log").c_str());
   return ParseCachegrind(text, counts);

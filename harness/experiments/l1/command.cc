@@ -54,7 +54,7 @@ std::string FitRecords(const L1RaceFlags& flags, uint64_t free_disk_bytes, L1Rac
   }
   if (records.records_per_table == 0) return "fewer records than tables";
   const uint64_t step_bytes = L1StepBytes(records);
-  config->alternates = L1RaceStepCount() * step_bytes <= free_bytes / 5 * 4;
+  config->alternates = L1Steps(L1Use::kRace).size() * step_bytes <= free_bytes / 5 * 4;
   const uint64_t disk_bytes = (config->alternates ? 3 : 1) * L1Files::BytesOf(records);
   std::printf(
       "%u tables of %llu records; a step takes up to %s of memory, %s free; files up to "

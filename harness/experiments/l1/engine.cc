@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -87,23 +85,6 @@ uint64_t L1EngineTmpfsBytes(const L1EngineShape& shape) {
 
 uint64_t L1EngineMemoryBytes(const L1EngineShape& shape) {
   return 2 * shape.memory_budget_bytes + L1EngineTmpfsBytes(shape);
-}
-
-L1Engine::L1Engine(const L1EngineShape& shape, ClaimRounds* rounds)
-    : shape_(shape), rounds_(*rounds) {}
-
-L1Engine::~L1Engine() { Remove(); }
-
-void L1Engine::Remove() {
-  with_.reads.reset();
-  without_.reads.reset();
-  for (const std::string& parent : {shape_.dir, shape_.tmpfs_dir}) {
-    if (parent.empty()) continue;
-    for (const char* name : {kWithDir, kWithoutDir}) {
-      std::error_code ignored;
-      std::filesystem::remove_all(parent + name, ignored);
-    }
-  }
 }
 
 Options L1Engine::DiskOptions(bool has_frames) const {
@@ -248,9 +229,8 @@ Status L1Engine::CompareUniform() {
   ENGINE_RACE_RETURN_IF_ERROR(Make(without, FewStagedOptions(0), &without_));
   const RecordDraw draw(DrawShape::kUniform, shape_.uniform_record_count);
   // The first two rounds fill the frames and the processor's caches.
-  TimedPoint unused;
   ENGINE_RACE_RETURN_IF_ERROR(
-      Run(draw, {shape_.uniform_thread_count, 0, shape_.seconds, 0}, &with_, &unused, nullptr));
+      Run(draw, {shape_.uniform_thread_count, 0, shape_.seconds, 0}, &with_, nullptr, nullptr));
   ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run(
       {.count = shape_.round_count, .warms_up = true},
       {[&] { return UniformTurn(draw, &with_); }, [&] { return UniformTurn(draw, &without_); }},

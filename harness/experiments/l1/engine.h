@@ -25,7 +25,7 @@ inline constexpr char kHotRead[] = "hot_read_vs_memcpy";
 inline constexpr char kSecondEpoch[] = "second_epoch_from_memory";
 
 struct L1EngineShape {
-  std::string dir;        // on a disk; new stores are made in here
+  std::string dir;        // on a disk; new stores are made in here, the caller removes them
   std::string tmpfs_dir;  // likewise
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // On the disk: the values are four times as large as the memory budget.
@@ -61,8 +61,7 @@ uint64_t L1EngineMemoryBytes(const L1EngineShape& shape);
 class L1Engine {
  public:
   // `rounds` outlives this.
-  L1Engine(const L1EngineShape& shape, ClaimRounds* rounds);
-  ~L1Engine();
+  L1Engine(const L1EngineShape& shape, ClaimRounds* rounds) : shape_(shape), rounds_(*rounds) {}
 
   // Measures zipf_read_gain: Zipfian reads of the disk, exponent 0.99, by Read from many threads
   // and by MultiRead. ScanOnce uses the same stores.
@@ -77,8 +76,6 @@ class L1Engine {
   // Measures a second pass of MultiRead over all records of a store over the first pass after the
   // opening.
   Status CompareEpochs();
-  // Closes and removes the stores.
-  void Remove();
 
   // Describes the stores and how they were warmed.
   const nlohmann::json& about() const { return about_; }

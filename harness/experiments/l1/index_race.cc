@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <filesystem>
-#include <system_error>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/format.h"
@@ -40,18 +38,6 @@ Options OptionsOf(uint64_t key_count) {
 
 L1IndexRace::L1IndexRace(const L1RaceConfig& config, uint64_t key_count)
     : config_(config), key_count_(key_count), options_(OptionsOf(key_count)) {}
-
-L1IndexRace::~L1IndexRace() {
-  for (Opened* const opened : {&flat_, &paged_}) {
-    opened->index.reset();
-    opened->frames.reset();
-    opened->log.reset();
-  }
-  std::error_code ignored;
-  for (const char* const name : {"flat", "paged"}) {
-    std::filesystem::remove_all(DirOf(name), ignored);
-  }
-}
 
 Status L1IndexRace::Prepare() {
   for (const auto step : {&L1IndexRace::MakeFlat, &L1IndexRace::MakePaged, &L1IndexRace::Warm}) {

@@ -43,9 +43,8 @@ inline constexpr char kFlatBatches[] = "flat, batched";
 
 class L1IndexRace {
  public:
-  // Stores are made below the config's directory and removed.
+  // Stores are made below the config's directory; the caller removes them.
   L1IndexRace(const L1RaceConfig& config, uint64_t key_count);
-  ~L1IndexRace();
   L1IndexRace(const L1IndexRace&) = delete;
   L1IndexRace& operator=(const L1IndexRace&) = delete;
 
@@ -70,7 +69,7 @@ class L1IndexRace {
   const L1Lookups& lookups() const { return *lookups_; }
 
  private:
-  // A store with the keys, and an index over it.
+  // A store with the keys, and an index over it: each may use those above it.
   struct Opened {
     std::unique_ptr<BucketLog> log;
     std::unique_ptr<l1::FrameCache> frames;

@@ -19,12 +19,6 @@ namespace {
 constexpr char kBatched[] = "swizzled, batched";
 constexpr char kShards[] = "sharing nothing";
 
-// Steps with the same encoding follow each other, so that few files exist at once.
-constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "square",
-                                  "tree, early exit", "tree, AVX2",         "tree, AVX-512",
-                                  kEncodingStep,      "extents by pointer", "indexes by pointer",
-                                  kSwizzledStep,      kCountedStep};
-
 double Over(double above, double below) { return below > 0 ? above / below : 0; }
 
 }  // namespace
@@ -33,8 +27,6 @@ uint64_t L1StepBytes(const L1Records& records) {
   // A quarter more frames than blocks, or a cache entry for each block; both include page tables.
   return L1Files::BytesOf(records) * 5 / 4;
 }
-
-uint32_t L1RaceStepCount() { return std::size(kSteps); }
 
 void L1Race::AddContenders(const char* name, const L1Tables& tables,
                            std::vector<L1Contender>* contenders) const {
@@ -49,22 +41,21 @@ void L1Race::AddContenders(const char* name, const L1Tables& tables,
 Status L1Race::MeasureSteps() {
   std::vector<std::unique_ptr<L1Tables>> opened;
   std::vector<L1Contender> contenders;
-  const L1Step* last = nullptr;
-  for (const char* name : kSteps) {
-    const L1Step& step = L1StepNamed(name);
+  std::optional<Encoding> last;
+  for (const L1Step& step : L1Steps(L1Use::kRace)) {
     if (!step.available()) continue;
     if (Interrupted()) return Status::Ok();
     if (!config_.alternates) {
       ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates_));
       contenders.clear();
       opened.clear();
-      if (last != nullptr && last->encoding != step.encoding) files_->Remove(last->encoding);
-      last = &step;
+      if (last && *last != step.encoding) files_->Remove(*last);
+      last = step.encoding;
     }
     ENGINE_RACE_RETURN_IF_ERROR(files_->Build(step.encoding));
     ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files_, step, &opened.emplace_back()));
-    AddContenders(name, *opened.back(), &contenders);
-    ENGINE_RACE_RETURN_IF_ERROR(CountHere(name, *opened.back()));
+    AddContenders(step.name, *opened.back(), &contenders);
+    ENGINE_RACE_RETURN_IF_ERROR(CountHere(step.name, *opened.back()));
   }
   return RunL1Rounds(config_.rounds, contenders, {}, &rates_);
 }
@@ -110,18 +101,17 @@ Status L1Race::CountInChildren() {
                          std::max<uint64_t>(1, config_.counted_records / records.table_count));
   std::unique_ptr<L1Files> files;
   ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, records, &files));
-  for (const char* name : kSteps) {
-    const L1Step& step = L1StepNamed(name);
+  for (const L1Step& step : L1Steps(L1Use::kRace)) {
     if (!step.available()) continue;
     if (Interrupted()) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(files->Build(step.encoding));
     L1Counts counts;
     const Status counted =
-        CountL1Step({config_.dir, records, name, config_.counted_lookups, 1}, &counts);
+        CountL1Step({config_.dir, records, step.name, config_.counted_lookups, 1}, &counts);
     // Valgrind knows fewer instructions than the processor.
     if (counted.code() == Code::kNotSupported) continue;
     ENGINE_RACE_RETURN_IF_ERROR(counted);
-    counts_[name] = {{"l1d_misses", counts.l1d_misses}, {"instructions", counts.instructions}};
+    counts_[step.name] = {{"l1d_misses", counts.l1d_misses}, {"instructions", counts.instructions}};
   }
   for (const Encoding encoding : {Encoding::kRestart, Encoding::kSquare, Encoding::kTree}) {
     if (records.records_per_table != config_.records.records_per_table) files->Remove(encoding);
@@ -180,7 +170,8 @@ Experiment L1Race::StepTable() const {
   table.notes.emplace_back(counted_by_.empty()
                                ? "no counts: no counters of the processor here, and no valgrind"
                                : "counts of a lookup by " + counted_by_);
-  std::vector<std::string> names(std::begin(kSteps), std::end(kSteps));
+  std::vector<std::string> names;
+  for (const L1Step& step : L1Steps(L1Use::kRace)) names.emplace_back(step.name);
   names.insert(names.end(), {kShards, kBatched});
   for (const std::string& name : names) {
     for (const uint32_t threads : config_.thread_counts) {
@@ -206,10 +197,9 @@ Experiment L1Race::Breakdown() const {
       Begin(2, "breakdown", "What does it gain to reach each thing by pointer?", config_.records);
   table.plot = {"bar", "by_pointer", {"threads"}, {"gain_percent"}};
   table.notes.emplace_back("gain_percent: of the throughput with all three through the cache");
-  constexpr std::pair<const char*, const char*> kParts[] = {
-      {"extent metadata", "extents by pointer"},
-      {"index block", "indexes by pointer"},
-      {"data block", kSwizzledStep}};
+  constexpr std::pair<const char*, const char*> kParts[] = {{"extent metadata", kExtentsStep},
+                                                            {"index block", kIndexesStep},
+                                                            {"data block", kSwizzledStep}};
   for (const uint32_t threads : config_.thread_counts) {
     const double all = RateOf(kEncodingStep, threads);
     double before = all;

@@ -42,8 +42,6 @@ struct L1RaceConfig {
 
 // The most memory that one step takes.
 uint64_t L1StepBytes(const L1Records& records);
-// How many steps are in memory together when they alternate.
-uint32_t L1RaceStepCount();
 
 class L1Race {
  public:

@@ -8,8 +8,8 @@ namespace engine_race::harness {
 
 using lab::CoreShards;
 using lab::CoreShardsOptions;
-using lab::ShardClient;
 using lab::ShardGet;
+using lab::ShardWorker;
 
 namespace {
 
@@ -25,13 +25,13 @@ class ChunkGets {
         gets_(L1Lookups::kChunk),
         payloads_(size_t{L1Lookups::kChunk} * shape.payload_bytes) {}
 
-  Status Answer(ShardClient* client, const L1Chunk& chunk, uint64_t* sum) {
+  Status Answer(ShardWorker* worker, const L1Chunk& chunk, uint64_t* sum) {
     for (uint32_t i = 0; i < L1Lookups::kChunk; ++i) {
       gets_[i].table = chunk.tables[i];
       gets_[i].key = chunk.keys + size_t{i} * shape_.key_bytes;
       gets_[i].payload = payloads_.data() + size_t{i} * shape_.payload_bytes;
     }
-    client->Get(gets_);
+    worker->Get(gets_);
     for (const ShardGet& get : gets_) {
       ENGINE_RACE_RETURN_IF_ERROR(get.status);
       *sum += PayloadWord(get.payload);
@@ -109,16 +109,14 @@ MakeL1Answer L1Shards::ByTable() const {
 Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, TimedPoint* point) {
   const uint32_t count = shards_->worker_count();
   std::vector<uint64_t> next(count);
-  for (uint32_t worker = 0; worker < count; ++worker) {
-    next[worker] = FirstChunk(lookups, shape, worker);
-  }
+  for (uint32_t i = 0; i < count; ++i) next[i] = FirstChunk(lookups, shape, i);
   std::vector<ChunkGets> gets(count, ChunkGets(files_.records().shape));
-  const auto look_up = [&](uint32_t worker, ShardClient* client, TimedThread* self) {
+  const auto look_up = [&](uint32_t number, ShardWorker* worker, TimedThread* self) {
     const auto answer = [&](const L1Chunk& chunk, uint64_t* sum) {
-      return gets[worker].Answer(client, chunk, sum);
+      return gets[number].Answer(worker, chunk, sum);
     };
     return LookUpChunks(
-        lookups, answer, [self] { return self->Running(); }, &next[worker],
+        lookups, answer, [self] { return self->Running(); }, &next[number],
         &self->tally.request_count);
   };
   // Warming is a run of its own, because a worker that waits for the others to start answers no

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "harness/lab/table_cursor.h"
@@ -197,27 +198,28 @@ using lab::TableOptions;
 
 namespace {
 
+// Steps with the same encoding follow each other, so that few files of the race exist at once.
 constexpr L1Step kSteps[] = {
-    {kBaselineStep, Encoding::kRestart, L1Reach::kNone},
-    {"square", Encoding::kSquare, L1Reach::kNone},
-    {kEncodingStep, Encoding::kTree, L1Reach::kNone},
-    {"tree, early exit", Encoding::kTree, L1Reach::kNone, NodeSearch::kEarlyExit},
-    {"tree, branchless", Encoding::kTree, L1Reach::kNone, NodeSearch::kBranchless},
-    {"tree, AVX2", Encoding::kTree, L1Reach::kNone, NodeSearch::kAvx2},
-    {"tree, AVX-512", Encoding::kTree, L1Reach::kNone, NodeSearch::kAvx512},
-    {"extents by pointer", Encoding::kTree, L1Reach::kExtents},
-    {"indexes by pointer", Encoding::kTree, L1Reach::kIndexes},
-    {kSwizzledStep, Encoding::kTree, L1Reach::kAll},
-    {"swizzled, early exit", Encoding::kTree, L1Reach::kAll, NodeSearch::kEarlyExit},
-    {"swizzled, branchless", Encoding::kTree, L1Reach::kAll, NodeSearch::kBranchless},
-    {"swizzled, AVX2", Encoding::kTree, L1Reach::kAll, NodeSearch::kAvx2},
-    {"swizzled, AVX-512", Encoding::kTree, L1Reach::kAll, NodeSearch::kAvx512},
-    {kCountedStep, Encoding::kTree, L1Reach::kAll, {}, Protection::kCount},
-    {kRestartPointerStep, Encoding::kRestart, L1Reach::kAll}};
+    {kBaselineStep, L1Use::kLadder, Encoding::kRestart, L1Reach::kNone},
+    {kRestartPointerStep, L1Use::kRace, Encoding::kRestart, L1Reach::kAll},
+    {"square", L1Use::kLadder, Encoding::kSquare, L1Reach::kNone},
+    {"tree, early exit", L1Use::kRace, Encoding::kTree, L1Reach::kNone, NodeSearch::kEarlyExit},
+    {"tree, branchless", L1Use::kSearches, Encoding::kTree, L1Reach::kNone,
+     NodeSearch::kBranchless},
+    {"tree, AVX2", L1Use::kRace, Encoding::kTree, L1Reach::kNone, NodeSearch::kAvx2},
+    {"tree, AVX-512", L1Use::kRace, Encoding::kTree, L1Reach::kNone, NodeSearch::kAvx512},
+    {kEncodingStep, L1Use::kLadder, Encoding::kTree, L1Reach::kNone},
+    {kExtentsStep, L1Use::kLadder, Encoding::kTree, L1Reach::kExtents},
+    {kIndexesStep, L1Use::kLadder, Encoding::kTree, L1Reach::kIndexes},
+    {kSwizzledStep, L1Use::kLadder, Encoding::kTree, L1Reach::kAll},
+    {"swizzled, early exit", L1Use::kSearches, Encoding::kTree, L1Reach::kAll,
+     NodeSearch::kEarlyExit},
+    {"swizzled, branchless", L1Use::kSearches, Encoding::kTree, L1Reach::kAll,
+     NodeSearch::kBranchless},
+    {"swizzled, AVX2", L1Use::kSearches, Encoding::kTree, L1Reach::kAll, NodeSearch::kAvx2},
+    {"swizzled, AVX-512", L1Use::kSearches, Encoding::kTree, L1Reach::kAll, NodeSearch::kAvx512},
+    {kCountedStep, L1Use::kRace, Encoding::kTree, L1Reach::kAll, {}, Protection::kCount}};
 
-constexpr const char* kLadder[] = {kBaselineStep,        "square",
-                                   kEncodingStep,        "extents by pointer",
-                                   "indexes by pointer", kSwizzledStep};
 Reach ReachOf(bool by_pointer) { return by_pointer ? Reach::kPointer : Reach::kCache; }
 
 }  // namespace
@@ -233,7 +235,12 @@ TableOptions L1Step::options() const {
           .protection = protection};
 }
 
-std::span<const L1Step> AllL1Steps() { return kSteps; }
+std::vector<L1Step> L1Steps(L1Use least) {
+  std::vector<L1Step> steps;
+  std::copy_if(std::begin(kSteps), std::end(kSteps), std::back_inserter(steps),
+               [least](const L1Step& step) { return step.use >= least; });
+  return steps;
+}
 
 const L1Step& L1StepNamed(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kSteps), std::end(kSteps),
@@ -241,7 +248,5 @@ const L1Step& L1StepNamed(std::string_view name) {
   assert(found != std::end(kSteps));
   return *found;
 }
-
-std::span<const char* const> L1Ladder() { return kLadder; }
 
 }  // namespace engine_race::harness

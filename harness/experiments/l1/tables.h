@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +32,13 @@ namespace engine_race::harness {
 // The levels between the root and a block of records that are reached by pointer.
 enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
 
+// Which comparison has a step. The ladder's steps, each of which adds one change to the step before
+// it, are also the race's.
+enum class L1Use : uint8_t { kSearches, kRace, kLadder };
+
 struct L1Step {
   const char* name;
+  L1Use use;
   lab::Encoding encoding;
   L1Reach reach;
   std::optional<lab::NodeSearch> search = {};  // none: the best one on this CPU
@@ -47,17 +51,17 @@ struct L1Step {
 
 inline constexpr char kBaselineStep[] = "baseline";
 inline constexpr char kEncodingStep[] = "tree";
+inline constexpr char kExtentsStep[] = "extents by pointer";
+inline constexpr char kIndexesStep[] = "indexes by pointer";
 inline constexpr char kSwizzledStep[] = "swizzled";
 inline constexpr char kCountedStep[] = "swizzled, counted";
 inline constexpr char kRestartPointerStep[] = "baseline by pointer";
 
-// All steps, in the order in which they build on one another.
-std::span<const L1Step> AllL1Steps();
+// All steps, or those of the race or of the ladder, in the order in which they build on one
+// another.
+std::vector<L1Step> L1Steps(L1Use least = L1Use::kSearches);
 // The step of this name, which must exist.
 const L1Step& L1StepNamed(std::string_view name);
-
-// The steps of the ladder: each adds one change to the step before it.
-std::span<const char* const> L1Ladder();
 
 class L1Files {
  public:

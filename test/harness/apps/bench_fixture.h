@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,31 +16,20 @@
 
 namespace engine_race::harness {
 
-class BenchProgramTest : public ::testing::Test {
+class BenchProgramTest : public ProgramTest {
  protected:
-  void SetUp() override {
-    program_ = ProgramPath("bench");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-  }
+  BenchProgramTest() : ProgramTest("bench") {}
 
-  ChildResult Bench(std::vector<std::string> flags) const {
-    std::vector<std::string> args = {program_,
-                                     "--db=" + dir_,
-                                     "--num=200",
-                                     "--threads=3",
-                                     "--json=" + temp_.Join("bench.json"),
-                                     "--csv=" + temp_.Join("bench.csv")};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
+  ChildResult Bench(const std::vector<std::string>& flags) const {
+    return RunWith({"--db=" + dir_, "--num=200", "--threads=3",
+                    "--json=" + temp_.Join("bench.json"), "--csv=" + temp_.Join("bench.csv")},
+                   flags);
   }
 
   std::string Text(const std::string& name) const {
-    std::ifstream file(temp_.Join(name));
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return LoadText(temp_.Join(name)).value_or("");
   }
-  nlohmann::json Report() const {
-    return nlohmann::json::parse(Text("bench.json"), nullptr, false);
-  }
+  nlohmann::json Report() const { return LoadJson(temp_.Join("bench.json")); }
 
   // The keys of the store, as the engine itself finds them.
   std::vector<uint64_t> Keys() const {
@@ -59,9 +46,7 @@ class BenchProgramTest : public ::testing::Test {
     return keys;
   }
 
-  test::TempDir temp_{test::FastParent()};
   const std::string dir_ = temp_.Join("store");
-  std::string program_;
 };
 
 }  // namespace engine_race::harness

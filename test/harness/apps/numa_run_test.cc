@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -110,8 +109,7 @@ class NumaRunTest : public ::testing::Test {
   }
 
   std::string Text(const std::string& name) const {
-    std::ifstream file(temp_.Join(name));
-    return {std::istreambuf_iterator<char>(file), {}};
+    return LoadText(temp_.Join(name)).value_or("");
   }
 
   const test::TempDir temp_;

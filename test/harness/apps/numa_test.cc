@@ -20,35 +20,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class NumaProgramTest : public ::testing::Test {
+class NumaProgramTest : public ProgramTest {
  protected:
-  void SetUp() override {
-    program_ = ProgramPath("numa");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    dir_ = temp_.Join("instances");
-  }
+  NumaProgramTest() : ProgramTest("numa") {}
 
-  ChildResult Numa(std::vector<std::string> args) const {
-    args.insert(args.begin(), program_);
-    return RunChild(args);
-  }
+  ChildResult Numa(const std::vector<std::string>& args) const { return RunWith(args, {}); }
 
-  ChildResult Race(std::vector<std::string> flags) const {
-    std::vector<std::string> args = {"race",  "--dir", dir_,     "--threads", "3",
-                                     "--num", "100",   "--json", json()};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return Numa(args);
+  ChildResult Race(const std::vector<std::string>& flags) const {
+    return RunWith({"race", "--dir", dir_, "--threads", "3", "--num", "100", "--json", json()},
+                   flags);
   }
 
   std::string json() const { return temp_.Join("figures.json"); }
-  nlohmann::json Figures(const std::string& path) const {
-    std::ifstream file(path);
-    return nlohmann::json::parse(file, nullptr, false);
-  }
 
-  const test::TempDir temp_{test::FastParent()};
-  std::string program_;
-  std::string dir_;
+  const std::string dir_ = temp_.Join("instances");
 };
 
 TEST_F(NumaProgramTest, ReportsAndComparesProcesses) {
@@ -57,7 +42,7 @@ TEST_F(NumaProgramTest, ReportsAndComparesProcesses) {
   const ChildResult first = Numa({"report", pid, "--json", json()});
   ASSERT_EQ(first.exit_code, 0) << first.output;
   EXPECT_NE(first.output.find("anonymous"), std::string::npos);
-  const nlohmann::json figures = Figures(json());
+  const nlohmann::json figures = LoadJson(json());
   ASSERT_TRUE(figures.is_object());
   EXPECT_EQ(figures["processes"][0]["pid"], ::getpid());
   EXPECT_GT(figures["processes"][0]["code"]["bytes"], 0);
@@ -89,7 +74,7 @@ TEST_F(NumaProgramTest, RunsTheInstancesFromOneProgram) {
   for (const std::string text : {"shared", "remap"}) {
     const ChildResult run = Race({"--groups", "1", "--text", text});
     ASSERT_EQ(run.exit_code, 0) << text << run.output;
-    const nlohmann::json figures = Figures(json());
+    const nlohmann::json figures = LoadJson(json());
     ASSERT_TRUE(figures.is_object()) << text;
     EXPECT_EQ(figures["text"], text);
     ASSERT_EQ(figures["instances"].size(), 1u);
@@ -111,7 +96,7 @@ TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
   EXPECT_EQ(Race({"--groups", "1", "--key-ranges", parts}).exit_code, 2);
   const ChildResult run = Race({"--groups", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(Figures(json())["text"], "copies");
+  EXPECT_EQ(LoadJson(json())["text"], "copies");
   EXPECT_FALSE(fs::exists(dir_ + "/instance_0/instance_race"));
   // Again in the same place, and beside a store that is no race's.
   EXPECT_EQ(Race({"--groups", "1"}).exit_code, 0);

@@ -16,7 +16,6 @@ namespace engine_race::harness {
 namespace {
 
 using test::KeyOf;
-using test::TempDir;
 using test::ValueOf;
 
 // "verify    43%  812.4 MB/s  198.3k/s  3 s left"
@@ -29,30 +28,29 @@ bool HasProgress(const std::string& output) {
   return output.find('\033') != std::string::npos || output.find("s left") != std::string::npos;
 }
 
-class TerminalProgressTest : public testing::Test {
+class TerminalProgressTest : public ProgramTest {
  protected:
   // Records of several of the pieces that are verified at once.
   static constexpr uint64_t kRecordCount = 600;
 
+  TerminalProgressTest() : ProgramTest("store") {}
+
   void SetUp() override {
-    program_ = ProgramPath("store");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+    ProgramTest::SetUp();
+    if (IsSkipped()) return;
     Options options;
     options.bucket_count = 1;
     options.file_count = 1;
     std::unique_ptr<Store> store;
-    ASSERT_TRUE(Store::Open(options, dir_.Join("store"), &store).ok());
+    ASSERT_TRUE(Store::Open(options, temp_.Join("store"), &store).ok());
     for (uint64_t i = 0; i < kRecordCount; ++i) {
       ASSERT_TRUE(store->Write(KeyOf(i), ValueOf(i, 1)).ok());
     }
   }
-
-  TempDir dir_{test::FastParent()};
-  std::string program_;
 };
 
 TEST_F(TerminalProgressTest, VerifyShowsTheTimeLeft) {
-  const std::vector<std::string> verify = {program_, "verify", dir_.Join("store")};
+  const std::vector<std::string> verify = {program_, "verify", temp_.Join("store")};
   const TerminalResult shown = RunOnTerminal(verify);
   EXPECT_EQ(shown.exit_code, 0);
   EXPECT_TRUE(std::regex_search(shown.output, ProgressLine("verify"))) << shown.output;
@@ -67,7 +65,7 @@ TEST_F(TerminalProgressTest, VerifyShowsTheTimeLeft) {
 // A line that wraps could not be cleared.
 TEST_F(TerminalProgressTest, TheLineIsCutToTheWidthOfTheTerminal) {
   constexpr size_t kColumns = 20;
-  const TerminalResult shown = RunOnTerminal({program_, "verify", dir_.Join("store")}, kColumns);
+  const TerminalResult shown = RunOnTerminal({program_, "verify", temp_.Join("store")}, kColumns);
   EXPECT_EQ(shown.exit_code, 0);
   const std::regex line("\033\\[K(verify[^\r]*)");
   std::sregex_iterator found(shown.output.begin(), shown.output.end(), line);
@@ -79,11 +77,11 @@ TEST_F(TerminalProgressTest, TheLineIsCutToTheWidthOfTheTerminal) {
 
 TEST_F(TerminalProgressTest, BadRecordsHaveLinesOfTheirOwn) {
   // All values but the first become zeros.
-  const std::string path = dir_.Join("store") + "/value_00";
+  const std::string path = temp_.Join("store") + "/value_00";
   const uint64_t bytes = std::filesystem::file_size(path);
   std::filesystem::resize_file(path, kValueBytes);
   std::filesystem::resize_file(path, bytes);
-  const std::vector<std::string> verify = {program_, "verify", dir_.Join("store")};
+  const std::vector<std::string> verify = {program_, "verify", temp_.Join("store")};
   const TerminalResult shown = RunOnTerminal(verify);
   EXPECT_EQ(shown.exit_code, 1);
   size_t bad_count = 0;
@@ -102,17 +100,18 @@ TEST_F(TerminalProgressTest, BadRecordsHaveLinesOfTheirOwn) {
 
 TEST_F(TerminalProgressTest, CopyShowsTheTimeLeft) {
   const TerminalResult shown =
-      RunOnTerminal({program_, "copy", dir_.Join("store"), dir_.Join("one")});
+      RunOnTerminal({program_, "copy", temp_.Join("store"), temp_.Join("one")});
   EXPECT_EQ(shown.exit_code, 0);
   EXPECT_TRUE(std::regex_search(shown.output, ProgressLine("copy"))) << shown.output;
-  const ChildResult piped = RunWithErrors({program_, "copy", dir_.Join("store"), dir_.Join("two")});
+  const ChildResult piped =
+      RunWithErrors({program_, "copy", temp_.Join("store"), temp_.Join("two")});
   EXPECT_EQ(piped.exit_code, 0);
   EXPECT_TRUE(piped.output.starts_with("600 records copied")) << piped.output;
   EXPECT_FALSE(HasProgress(piped.output)) << piped.output;
 }
 
 TEST_F(TerminalProgressTest, BenchShowsTheTimeLeft) {
-  const std::vector<std::string> bench = {ProgramPath("bench"), "--db=" + dir_.Join("bench"),
+  const std::vector<std::string> bench = {ProgramPath("bench"), "--db=" + temp_.Join("bench"),
                                           "--num=1000", "--benchmarks=fillseq,readrandom",
                                           "--duration=1"};
   const TerminalResult shown = RunOnTerminal(bench);

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,29 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class RaceProgramTest : public ::testing::Test {
+class RaceProgramTest : public ProgramTest {
  protected:
-  void SetUp() override {
-    program_ = ProgramPath("race");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    dir_ = temp_.Join("store");
-  }
+  RaceProgramTest() : ProgramTest("race", fs::temp_directory_path()) {}
 
-  ChildResult Race(std::vector<std::string> flags) const {
-    std::vector<std::string> args = {program_,    "--no-fio", "--dir",  dir_,
-                                     "--threads", "3",        "--json", temp_.Join("race.json")};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
+  ChildResult Race(const std::vector<std::string>& flags) const {
+    return RunWith({"--no-fio", "--dir", dir_, "--threads", "3", "--json", temp_.Join("race.json")},
+                   flags);
   }
+  nlohmann::json Report() const { return LoadJson(temp_.Join("race.json")); }
 
-  nlohmann::json Report() const {
-    std::ifstream file(temp_.Join("race.json"));
-    return nlohmann::json::parse(file, nullptr, false);
-  }
-
-  test::TempDir temp_;
-  std::string program_;
-  std::string dir_;
+  const std::string dir_ = temp_.Join("store");
 };
 
 TEST_F(RaceProgramTest, RunsThreePhasesOverEveryShapeOfKeys) {
@@ -159,10 +146,8 @@ TEST_F(RaceProgramTest, MissingRecordsFailTheRace) {
 TEST_F(RaceProgramTest, ForeignValuesFailTheRace) {
   ASSERT_EQ(Race({"--num", "200", "--phases", "write", "--keys", "sequential"}).exit_code, 0);
   // Expects the same keys, but values of another run.
-  std::ifstream file(dir_ + "/race.json");
-  nlohmann::json note = nlohmann::json::parse(file);
+  nlohmann::json note = LoadJson(dir_ + "/race.json");
   note["seed"] = 2;
-  file.close();
   std::ofstream(dir_ + "/race.json") << note;
   const std::vector<std::string> flags = {"--keys", "sequential", "--seed", "2", "--phases"};
   for (const std::string phase : {"read", "range"}) {
@@ -178,8 +163,7 @@ TEST_F(RaceProgramTest, SavesTheTableThatItPrints) {
   const std::string path = temp_.Join("new/table.txt");
   const ChildResult run = Race({"--num", "50", "--phases", "write", "--table", path});
   ASSERT_EQ(run.exit_code, 0) << run.output;
-  std::ifstream file(path);
-  const std::string table((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string table = LoadText(path).value_or("");
   EXPECT_NE(table.find("write"), std::string::npos) << table;
   EXPECT_NE(run.output.find(table), std::string::npos) << run.output;
   EXPECT_TRUE(run.output.ends_with("table saved in " + path + "\nfigures saved in " +

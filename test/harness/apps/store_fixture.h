@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,21 +17,17 @@
 
 namespace engine_race::harness {
 
-class StoreFixture : public testing::Test {
+class StoreFixture : public ProgramTest {
  protected:
-  explicit StoreFixture(const std::filesystem::path& parent = test::FastParent()) : dir_(parent) {}
-
-  void SetUp() override {
-    program_ = ProgramPath("store");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-  }
+  explicit StoreFixture(const std::filesystem::path& parent = test::FastParent())
+      : ProgramTest("store", parent) {}
 
   // Runs the program with these arguments and this standard input. It must end with the exit code
   // `wanted`. Returns what it prints, also to its standard error.
   std::string OutputOf(const std::vector<std::string>& args, int wanted,
                        std::string_view input = {}) const {
     WriteFile("input", input);
-    std::vector<std::string> words = {"bash", "-c", R"(exec "$@" < "$0" 2>&1)", dir_.Join("input"),
+    std::vector<std::string> words = {"bash", "-c", R"(exec "$@" < "$0" 2>&1)", temp_.Join("input"),
                                       program_};
     words.insert(words.end(), args.begin(), args.end());
     const ChildResult run = RunChild(words);
@@ -52,19 +47,15 @@ class StoreFixture : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     return store;
   }
-  std::string store_dir() const { return dir_.Join("store"); }
+  std::string store_dir() const { return temp_.Join("store"); }
 
   std::string WriteFile(const std::string& name, std::string_view text) const {
-    std::ofstream(dir_.Join(name), std::ios::binary) << text;
-    return dir_.Join(name);
+    std::ofstream(temp_.Join(name), std::ios::binary) << text;
+    return temp_.Join(name);
   }
   std::string ReadFile(const std::string& name) const {
-    std::ifstream file(dir_.Join(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return LoadText(temp_.Join(name)).value_or("");
   }
-
-  std::string program_;
-  test::TempDir dir_;
 };
 
 }  // namespace engine_race::harness

@@ -45,16 +45,16 @@ class StoreRecordsTest : public StoreFixture {
 TEST_F(StoreRecordsTest, GetWritesTheBytesOfAValue) {
   EXPECT_EQ(OutputOf({"get", store_dir(), "20"}, 0), ValueOf(20, 1));
   EXPECT_EQ(OutputOf({"get", store_dir(), "14", "--key_format", "hex"}, 0), ValueOf(20, 1));
-  EXPECT_EQ(OutputOf({"get", store_dir(), "0x1e", "--out", dir_.Join("out")}, 0), "");
+  EXPECT_EQ(OutputOf({"get", store_dir(), "0x1e", "--out", temp_.Join("out")}, 0), "");
   EXPECT_EQ(ReadFile("out"), ValueOf(30, 1));
-  ExpectOutput({"get", store_dir(), "20", "--out", dir_.Join("none/out")}, 2, "none/out");
+  ExpectOutput({"get", store_dir(), "20", "--out", temp_.Join("none/out")}, 2, "none/out");
 }
 
 TEST_F(StoreRecordsTest, AKeyThatIsNotThereIsAFailureOfItsOwn) {
-  ExpectOutput({"get", store_dir(), "21", "--out", dir_.Join("out")}, 1,
+  ExpectOutput({"get", store_dir(), "21", "--out", temp_.Join("out")}, 1,
                "key 0x0000000000000015 is not there");
-  EXPECT_FALSE(std::filesystem::exists(dir_.Join("out")));
-  ExpectOutput({"get", dir_.Join("nothing"), "20"}, 2, "there is no store");
+  EXPECT_FALSE(std::filesystem::exists(temp_.Join("out")));
+  ExpectOutput({"get", temp_.Join("nothing"), "20"}, 2, "there is no store");
   ExpectOutput({"get", store_dir(), "x20"}, 2, "'x20' is no key");
   ExpectOutput({"get", store_dir(), "20", "--key_format", "octal"}, 2, "unknown format octal");
 }
@@ -68,7 +68,7 @@ TEST_F(StoreRecordsTest, PutTakesAValueOfItsSizeAlone) {
   EXPECT_EQ(StoredAt("8 bytes!"), ValueOf(61, 2));
   ExpectOutput({"put", store_dir(), "62"}, 2, "has 4095", value.substr(1));
   ExpectOutput({"put", store_dir(), "62", "--pad"}, 2, "has more", value + "x");
-  ExpectOutput({"put", store_dir(), "62", dir_.Join("nothing")}, 2, "nothing");
+  ExpectOutput({"put", store_dir(), "62", temp_.Join("nothing")}, 2, "nothing");
   EXPECT_EQ(StoredAt(KeyOf(62)), "");
   OutputOf({"put", store_dir(), "62", "--pad"}, 0, "short");
   EXPECT_EQ(StoredAt(KeyOf(62)), "short" + std::string(4091, '\0'));
@@ -81,16 +81,16 @@ TEST_F(StoreRecordsTest, PutTakesAValueOfItsSizeAlone) {
 }
 
 TEST_F(StoreRecordsTest, PutMakesAStoreOnlyIfAsked) {
-  std::vector<std::string> put = {"put", dir_.Join("new"), "1", "--value", "x", "--pad"};
+  std::vector<std::string> put = {"put", temp_.Join("new"), "1", "--value", "x", "--pad"};
   ExpectOutput(put, 2, "there is no store");
-  EXPECT_FALSE(std::filesystem::exists(dir_.Join("new")));
+  EXPECT_FALSE(std::filesystem::exists(temp_.Join("new")));
   put.emplace_back("--create");
   OutputOf(put, 0);
-  EXPECT_EQ(OutputOf({"count", dir_.Join("new")}, 0), "1\n");
+  EXPECT_EQ(OutputOf({"count", temp_.Join("new")}, 0), "1\n");
 }
 
 TEST_F(StoreRecordsTest, AStoreThatIsMadeMayHaveOtherValues) {
-  const std::string sized = dir_.Join("sized");
+  const std::string sized = temp_.Join("sized");
   OutputOf({"put", sized, "1", "--create", "--value_size", "100"}, 0, ValueOf(1, 1, 100));
   EXPECT_EQ(OutputOf({"get", sized, "1"}, 0), ValueOf(1, 1, 100));
   ExpectOutput({"put", sized, "2"}, 2, "a value has 100 bytes, and this one has more",
@@ -99,15 +99,15 @@ TEST_F(StoreRecordsTest, AStoreThatIsMadeMayHaveOtherValues) {
                std::string(99, 'x'));
   ExpectOutput({"put", sized, "2", "--value_size", "101", "--pad", "--value", ""}, 2,
                "that of the store is 100");
-  ExpectOutput({"put", dir_.Join("none"), "2", "--create", "--value_size", "7"}, 2, "7");
-  EXPECT_FALSE(std::filesystem::exists(dir_.Join("none")));
+  ExpectOutput({"put", temp_.Join("none"), "2", "--create", "--value_size", "7"}, 2, "7");
+  EXPECT_FALSE(std::filesystem::exists(temp_.Join("none")));
   ExpectOutput({"dump", sized}, 0, "values            100 bytes each\n");
   ExpectOutput({"verify", sized}, 0, "1 records verified");
-  ExpectOutput({"copy", sized, dir_.Join("copy")}, 0, "1 records copied");
-  EXPECT_EQ(OutputOf({"get", dir_.Join("copy"), "1"}, 0), ValueOf(1, 1, 100));
-  ExpectOutput({"backup", sized, dir_.Join("backup"), "--verify"}, 0, "1 records verified");
-  ExpectOutput({"restore", dir_.Join("backup"), dir_.Join("restored")}, 0, "1 records restored");
-  EXPECT_EQ(OutputOf({"get", dir_.Join("restored"), "1"}, 0), ValueOf(1, 1, 100));
+  ExpectOutput({"copy", sized, temp_.Join("copy")}, 0, "1 records copied");
+  EXPECT_EQ(OutputOf({"get", temp_.Join("copy"), "1"}, 0), ValueOf(1, 1, 100));
+  ExpectOutput({"backup", sized, temp_.Join("backup"), "--verify"}, 0, "1 records verified");
+  ExpectOutput({"restore", temp_.Join("backup"), temp_.Join("restored")}, 0, "1 records restored");
+  EXPECT_EQ(OutputOf({"get", temp_.Join("restored"), "1"}, 0), ValueOf(1, 1, 100));
 }
 
 TEST_F(StoreRecordsTest, DeleteTakesEachKeyAndNamesAMissingOne) {
@@ -137,7 +137,7 @@ TEST_F(StoreRecordsTest, ScanPrintsARangeInOrder) {
   OutputOf({"scan", store_dir(), "--from", "x"}, 2);
   OutputOf({"count", store_dir(), "--from", ""}, 2);
   OutputOf({"count", store_dir(), "--to", ""}, 2);
-  OutputOf({"scan", dir_.Join("nothing")}, 2);
+  OutputOf({"scan", temp_.Join("nothing")}, 2);
 }
 
 TEST_F(StoreRecordsTest, ScanShowsTheStartOfEachValue) {

@@ -43,10 +43,10 @@ TEST_F(StoreShellTest, RunsALineAfterTheOther) {
                   "scan --keys-only --key_format decimal\n"
                   "count --from 5\n"
                   "get 3 --out " +
-                      dir_.Join("out") +
+                      temp_.Join("out") +
                       "\n"
                       "get 5 --json --out " +
-                      dir_.Join("words"),
+                      temp_.Join("words"),
                   0),
             "0x0000000000000005  two words\n"
             "3\n5\n"
@@ -102,8 +102,8 @@ TEST_F(StoreShellTest, AStoreThatIsOnlyReadTakesNoWrites) {
 }
 
 TEST_F(StoreShellTest, MakesAStoreOnlyIfAsked) {
-  ExpectOutput({"shell", dir_.Join("new")}, 2, "there is no store", "count\n");
-  ExpectOutput({"shell", dir_.Join("new"), "--create"}, 0, "0\n", "count\n");
+  ExpectOutput({"shell", temp_.Join("new")}, 2, "there is no store", "count\n");
+  ExpectOutput({"shell", temp_.Join("new"), "--create"}, 0, "0\n", "count\n");
 }
 
 TEST_F(StoreShellTest, OnATerminalItPromptsAndCompletesCommands) {

@@ -19,14 +19,11 @@ namespace engine_race::harness {
 namespace {
 
 using test::KeyOf;
-using test::TempDir;
 using test::ValueOf;
 
-class StoreTopProgramTest : public testing::Test {
+class StoreTopProgramTest : public ProgramTest {
  protected:
-  void SetUp() override {
-    program_ = ProgramPath("store");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+  StoreTopProgramTest() : ProgramTest("store", std::filesystem::temp_directory_path()) {
     options_.bucket_count = 4;
     options_.file_count = 1;
     options_.memory_budget_bytes = 64 << 20;
@@ -40,42 +37,26 @@ class StoreTopProgramTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     return store;
   }
-  std::string store_dir() const { return dir_.Join("store"); }
+  std::string store_dir() const { return temp_.Join("store"); }
 
-  // What the program prints, also to its standard error, and how it ends.
-  struct Result {
-    int exit_code = -1;
-    std::string output;
-  };
-  Result Top(const std::string& flags) const {
-    const std::string command = program_ + " top " + store_dir() + " " + flags + " 2>&1";
-    Result result;
-    FILE* const pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) return result;
-    std::array<char, 4096> piece;
-    while (const size_t size = std::fread(piece.data(), 1, piece.size(), pipe)) {
-      result.output.append(piece.data(), size);
-    }
-    const int status = ::pclose(pipe);
-    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return result;
+  // The output has what the program prints to its standard error, too.
+  ChildResult Top(const std::string& flags) const {
+    return RunChild({"bash", "-c", program_ + " top " + store_dir() + " " + flags + " 2>&1"});
   }
   void ExpectRefusal(const std::string& words) const {
-    const Result result = Top("");
+    const ChildResult result = Top("");
     EXPECT_EQ(result.exit_code, 2) << result.output;
     EXPECT_NE(result.output.find(words), std::string::npos) << result.output;
     EXPECT_NE(result.output.find(store_dir()), std::string::npos) << result.output;
   }
 
-  std::string program_;
   Options options_;
-  TempDir dir_;
 };
 
 TEST_F(StoreTopProgramTest, OnceIsATableOfTheNextInterval) {
   const auto store = Open();
   ASSERT_NE(store, nullptr);
-  const Result result = Top("--once");
+  const ChildResult result = Top("--once");
   EXPECT_EQ(result.exit_code, 0) << result.output;
   for (const char* words : {"per second", "p99 us", "\nread ", "\nwrite ", "\nmemory ", "\nhits ",
                             "process ", " of 64.0 MiB"}) {
@@ -87,7 +68,7 @@ TEST_F(StoreTopProgramTest, OnceIsATableOfTheNextInterval) {
 TEST_F(StoreTopProgramTest, WithoutLatenciesTheTableSaysHowToHaveThem) {
   options_.latency_stats = false;
   const auto store = Open();
-  const Result result = Top("--once");
+  const ChildResult result = Top("--once");
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(result.output.find("p99"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("Options::latency_stats"), std::string::npos) << result.output;
@@ -98,7 +79,7 @@ TEST_F(StoreTopProgramTest, JsonHasEveryNumber) {
   for (uint64_t key = 0; key < 30; ++key) {
     ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
   }
-  const Result result = Top("--once --json");
+  const ChildResult result = Top("--once --json");
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const nlohmann::json json = nlohmann::json::parse(result.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << result.output;
@@ -114,7 +95,7 @@ TEST_F(StoreTopProgramTest, JsonHasEveryNumber) {
 TEST_F(StoreTopProgramTest, PrometheusHasTheStoreAsALabel) {
   const auto store = Open();
   ASSERT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
-  const Result result = Top("--prometheus");
+  const ChildResult result = Top("--prometheus");
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("# TYPE engine_race_calls_total counter\n"), std::string::npos);
   EXPECT_NE(result.output.find("engine_race_records{store=\"" + store_dir() + "\"} "),

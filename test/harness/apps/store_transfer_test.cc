@@ -28,7 +28,7 @@ class StoreTransferProgramTest : public StoreFixture {
     WriteFile("records", records_);
   }
   std::vector<std::string> Import(const std::vector<std::string>& flags = {}) const {
-    std::vector<std::string> args = {"import", store_dir(), dir_.Join("records")};
+    std::vector<std::string> args = {"import", store_dir(), temp_.Join("records")};
     args.insert(args.end(), flags.begin(), flags.end());
     return args;
   }
@@ -44,17 +44,17 @@ TEST_F(StoreTransferProgramTest, AnImportIsExportedAgain) {
       << said;
   EXPECT_EQ(OutputOf({"count", store_dir()}, 0), "3000\n");
   EXPECT_EQ(OutputOf({"get", store_dir(), "14"}, 0), ValueOf(2, 1));
-  ExpectOutput({"export", store_dir(), dir_.Join("out")}, 0, "3000 records exported");
+  ExpectOutput({"export", store_dir(), temp_.Join("out")}, 0, "3000 records exported");
   EXPECT_EQ(ReadFile("out"), records_);
-  ExpectOutput({"export", store_dir(), dir_.Join("out")}, 2, "is there already");
-  ExpectOutput({"export", store_dir(), dir_.Join("out.npy")}, 2, "--keys is needed");
-  ExpectOutput({"export", store_dir(), dir_.Join("out.npy"), "--keys", ""}, 2, "files of keys");
-  ExpectOutput({"export", store_dir(), dir_.Join("rows.npy"), "--keys", dir_.Join("keys.npy")}, 0,
+  ExpectOutput({"export", store_dir(), temp_.Join("out")}, 2, "is there already");
+  ExpectOutput({"export", store_dir(), temp_.Join("out.npy")}, 2, "--keys is needed");
+  ExpectOutput({"export", store_dir(), temp_.Join("out.npy"), "--keys", ""}, 2, "files of keys");
+  ExpectOutput({"export", store_dir(), temp_.Join("rows.npy"), "--keys", temp_.Join("keys.npy")}, 0,
                "3000 records exported");
-  ExpectOutput({"import", dir_.Join("again"), dir_.Join("rows.npy"), "--keys",
-                dir_.Join("keys.npy"), "--create"},
+  ExpectOutput({"import", temp_.Join("again"), temp_.Join("rows.npy"), "--keys",
+                temp_.Join("keys.npy"), "--create"},
                0, "3000 records imported");
-  OutputOf({"export", dir_.Join("again"), dir_.Join("again.records")}, 0);
+  OutputOf({"export", temp_.Join("again"), temp_.Join("again.records")}, 0);
   EXPECT_EQ(ReadFile("again.records"), records_);
 }
 
@@ -62,14 +62,14 @@ TEST_F(StoreTransferProgramTest, WrongFilesAreRefused) {
   WriteFile("records", records_.substr(1));
   ExpectOutput(Import({"--create"}), 2, "bytes of rows");
   EXPECT_FALSE(std::filesystem::exists(store_dir()));
-  ExpectOutput({"import", store_dir(), dir_.Join("nothing"), "--create"}, 2, "nothing");
-  ExpectOutput({"export", store_dir(), dir_.Join("out")}, 2, "there is no store");
+  ExpectOutput({"import", store_dir(), temp_.Join("nothing"), "--create"}, 2, "nothing");
+  ExpectOutput({"export", store_dir(), temp_.Join("out")}, 2, "there is no store");
 }
 
 // A limit on the size of files, as a full disk, ends an export.
 TEST_F(StoreTransferProgramTest, AnExportThatFailedGoesOn) {
   OutputOf(Import({"--create"}), 0);
-  const std::string out = dir_.Join("out");
+  const std::string out = temp_.Join("out");
   const ChildResult failed = RunChild({"bash", "-c", "ulimit -f 8208; exec \"$@\" 2>&1", "bash",
                                        program_, "export", store_dir(), out});
   EXPECT_EQ(failed.exit_code, 2);

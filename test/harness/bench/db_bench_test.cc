@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/bench/benchmark.h"
-#include "harness/bench/db_bench_words.h"
+#include "harness/bench/session.h"
 #include "harness/bench/store_dir.h"
 #include "test/harness/bench/memory_store.h"
 #include "test/harness/bench/run_fixture.h"

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "harness/bench/timeline.h"
+#include "harness/measure/table.h"
 #include "harness/system/disk.h"
 #include "test/device_node.h"
 #include "test/test_util.h"
@@ -231,9 +230,7 @@ TEST(ReportFileTest, HasDbBenchsColumns) {
   file.BeginRun();
   file.NoteSecond(1.001, 50);
   file.NoteSecond(2.001, 70);
-  std::ifstream in(path);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  EXPECT_EQ(text, "secs_elapsed,interval_qps\n2,250\n4,150\n6,70\n");
+  EXPECT_EQ(LoadText(path), "secs_elapsed,interval_qps\n2,250\n4,150\n6,70\n");
   EXPECT_FALSE(ReportFile().Open(temp.Join("missing/report.csv"), 1));
 }
 

@@ -21,33 +21,22 @@
 namespace engine_race::harness {
 namespace {
 
-class CompareProgramTest : public ::testing::Test {
+class CompareProgramTest : public ProgramTest {
  protected:
-  void SetUp() override {
-    program_ = ProgramPath("compare");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-  }
+  CompareProgramTest() : ProgramTest("compare") {}
 
   ChildResult Run(const std::vector<std::string>& flags) const {
-    std::vector<std::string> args = {program_, "--dir",    dir(),    "--rounds",
-                                     "1",      "--no_fio", "--json", json()};
+    std::vector<std::string> args = {"--dir", dir(), "--rounds", "1", "--no_fio", "--json", json()};
     for (const auto& [flag, value] :
          {std::pair("--gib", "0.001"), std::pair("--threads", "3"), std::pair("--openings", "2")}) {
       if (std::find(flags.begin(), flags.end(), flag) != flags.end()) continue;
       args.insert(args.end(), {flag, value});
     }
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
+    return RunWith(args, flags);
   }
   std::string dir() const { return temp_.Join("work"); }
   std::string json() const { return temp_.Join("figures.json"); }
-  nlohmann::json Figures() const {
-    std::ifstream file(json());
-    return nlohmann::json::parse(file, nullptr, false);
-  }
-
-  const test::TempDir temp_{test::FastParent()};
-  std::string program_;
+  nlohmann::json Figures() const { return LoadJson(json()); }
 };
 
 TEST_F(CompareProgramTest, RunsEveryStoreThroughEveryPhase) {

@@ -26,12 +26,11 @@ namespace {
 
 using harness::kNoLimitSeconds;
 using harness::TableShape;
-using harness::TimedPoint;
 using harness::TimedThread;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
-using lab::ShardClient;
 using lab::ShardGet;
+using lab::ShardWorker;
 
 class CoreShardsTest : public ::testing::Test {
  protected:
@@ -57,17 +56,16 @@ class CoreShardsTest : public ::testing::Test {
   }
   // Runs `work` on every worker.
   static Status Run(CoreShards* shards,
-                    const std::function<Status(uint32_t worker, ShardClient* client)>& work) {
-    TimedPoint unused;
+                    const std::function<Status(uint32_t number, ShardWorker* worker)>& work) {
     return shards->Run(
         kNoLimitSeconds,
-        [&](uint32_t worker, ShardClient* client, TimedThread*) { return work(worker, client); },
-        &unused);
+        [&](uint32_t number, ShardWorker* worker, TimedThread*) { return work(number, worker); },
+        /*point=*/nullptr);
   }
 
   // Asks for `count` keys of any table, of which one in eight has no record. Describes the first
   // wrong answer; empty when there is none.
-  std::string Ask(ShardClient* client, uint32_t count, std::mt19937_64* random) const {
+  std::string Ask(ShardWorker* worker, uint32_t count, std::mt19937_64* random) const {
     std::vector<ShardGet> gets(count);
     std::vector<std::string> keys;
     std::vector<std::string> payloads(count, std::string(kShape.payload_bytes, '?'));
@@ -82,7 +80,7 @@ class CoreShardsTest : public ::testing::Test {
       gets[i].key = keys[i].data();
       gets[i].payload = payloads[i].data();
     }
-    client->Get(gets);
+    worker->Get(gets);
     for (uint32_t i = 0; i < count; ++i) {
       const auto known = tables_[gets[i].table].find(keys[i]);
       const bool is_there = known != tables_[gets[i].table].end();
@@ -105,10 +103,10 @@ TEST_F(CoreShardsTest, BatchesOfEverySizeAreAnsweredLikeAMap) {
     const std::unique_ptr<CoreShards> shards = Load(worker_count);
     std::mt19937_64 random(worker_count);
     std::string wrong = "did not run";
-    const Status ran = Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
-      if (worker != worker_count - 1) return Status::Ok();
+    const Status ran = Run(shards.get(), [&](uint32_t number, ShardWorker* worker) {
+      if (number != worker_count - 1) return Status::Ok();
       for (const uint32_t count : {0U, 1U, 2U, 3U, 17U, 64U, 999U, 1000U, 1U, 30U}) {
-        wrong = Ask(client, count, &random);
+        wrong = Ask(worker, count, &random);
         if (!wrong.empty()) break;
       }
       return Status::Ok();
@@ -124,11 +122,11 @@ TEST_F(CoreShardsTest, WorkersThatAskEachOtherAllGetTheirAnswers) {
   const std::unique_ptr<CoreShards> shards = Load(kWorkers);
   for (int run = 0; run < 2; ++run) {
     std::vector<std::string> wrong(kWorkers, "did not run");
-    const Status ran = Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
-      std::mt19937_64 random(worker);
+    const Status ran = Run(shards.get(), [&](uint32_t number, ShardWorker* worker) {
+      std::mt19937_64 random(number);
       for (int batch = 0; batch < 300; ++batch) {
-        wrong[worker] = Ask(client, batch % 4 == 0 ? 1 : 1 + random() % 100, &random);
-        if (!wrong[worker].empty()) break;
+        wrong[number] = Ask(worker, batch % 4 == 0 ? 1 : 1 + random() % 100, &random);
+        if (!wrong[number].empty()) break;
       }
       return Status::Ok();
     });
@@ -141,16 +139,16 @@ TEST_F(CoreShardsTest, EachWorkerHasAThreadAndItsFailureComesBack) {
   MakeTables(1, 100);
   const std::unique_ptr<CoreShards> shards = Load(2);
   std::thread::id ids[2];
-  ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient*) {
-                ids[worker] = std::this_thread::get_id();
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t number, ShardWorker*) {
+                ids[number] = std::this_thread::get_id();
                 return Status::Ok();
               }).ok());
   EXPECT_EQ(std::set({ids[0], ids[1], std::this_thread::get_id()}).size(), 3U);
-  const auto fail = [](uint32_t worker, ShardClient*) {
-    return worker == 0 ? Status::Full("so") : Status::Ok();
+  const auto fail = [](uint32_t number, ShardWorker*) {
+    return number == 0 ? Status::Full("so") : Status::Ok();
   };
   EXPECT_EQ(Run(shards.get(), fail).ToString(), Status::Full("so").ToString());
-  const auto run_out = [](uint32_t, ShardClient*) -> Status { throw std::bad_alloc(); };
+  const auto run_out = [](uint32_t, ShardWorker*) -> Status { throw std::bad_alloc(); };
   EXPECT_EQ(Run(shards.get(), run_out).code(), Code::kOutOfMemory);
 }
 
@@ -170,7 +168,7 @@ TEST_F(CoreShardsTest, WorkersArePinnedWhereThatIsGranted) {
   options_.cpus = {cpus.back()};
   const std::unique_ptr<CoreShards> shards = Load(1);
   std::vector<uint32_t> seen;
-  ASSERT_TRUE(Run(shards.get(), [&](uint32_t, ShardClient*) {
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t, ShardWorker*) {
                 seen = AvailableCpus();
                 return Status::Ok();
               }).ok());
@@ -190,8 +188,8 @@ TEST_F(CoreShardsTest, PinningThatIsRefusedChangesNothingElse) {
     EXPECT_EQ(shards->pinned_count(), 0U);
     std::mt19937_64 random(1);
     std::string wrong = "did not run";
-    ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
-                  if (worker == 1) wrong = Ask(client, 100, &random);
+    ASSERT_TRUE(Run(shards.get(), [&](uint32_t number, ShardWorker* worker) {
+                  if (number == 1) wrong = Ask(worker, 100, &random);
                   return Status::Ok();
                 }).ok());
     EXPECT_EQ(wrong, "");
@@ -209,9 +207,9 @@ TEST_F(CoreShardsTest, AWorkerWhoseWorkIsDoneSleeps) {
     const size_t name_end = text.rfind(") ");
     return name_end != std::string::npos && text[name_end + 2] == 'S';
   };
-  ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient*) {
-                if (worker == 0) done = ::gettid();
-                if (worker == 1) slept = Eventually(sleeps);
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t number, ShardWorker*) {
+                if (number == 0) done = ::gettid();
+                if (number == 1) slept = Eventually(sleeps);
                 return Status::Ok();
               }).ok());
   EXPECT_TRUE(slept);
@@ -229,26 +227,18 @@ TEST(ShardInboxTest, MailsComeOutInTheOrderInWhichTheyCameIn) {
   EXPECT_EQ(mails[2].next, nullptr);
 }
 
-TEST(ShardInboxTest, ANudgeOrAMailWakesAndReadinessKeepsAwake) {
+TEST(ShardInboxTest, AMailWakesTheWorkerThatSleeps) {
   lab::ShardInbox inbox;
-  inbox.Sleep([] { return true; });
-  EXPECT_EQ(inbox.TakeAll(), nullptr);
   lab::Mail mail;
   inbox.Push(&mail);
-  inbox.Sleep([] { return false; });
-  EXPECT_EQ(inbox.TakeAll(), &mail);
-  // When the worker calls `ready`, its inbox already says that it sleeps.
-  inbox.Sleep([&] {
-    inbox.Nudge();
-    return false;
-  });
+  EXPECT_EQ(inbox.TakeAll(/*sleeps=*/true), &mail);
   EXPECT_EQ(inbox.TakeAll(), nullptr);
-  inbox.Sleep([&] {
+  lab::Mail* taken = nullptr;
+  {
+    const std::jthread worker([&] { taken = inbox.TakeAll(/*sleeps=*/true); });
     inbox.Push(&mail);
-    return false;
-  });
-  EXPECT_EQ(inbox.TakeAll(), &mail);
-  EXPECT_EQ(inbox.TakeAll(), nullptr);
+  }
+  EXPECT_EQ(taken, &mail);
 }
 
 }  // namespace

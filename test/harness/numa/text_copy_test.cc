@@ -8,10 +8,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "engine_race/base/sys.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "test/e2e/small_disk.h"
 #include "test/test_util.h"
@@ -20,11 +20,6 @@ namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class TextCopyTest : public ::testing::Test {
  protected:
@@ -43,7 +38,7 @@ class TextCopyTest : public ::testing::Test {
 TEST_F(TextCopyTest, MakesAFileOfItsOwn) {
   const Status copied = CopyProgram(source_, target_);
   ASSERT_TRUE(copied.ok()) << copied.message();
-  EXPECT_EQ(Content(target_), Content(source_));
+  EXPECT_EQ(LoadText(target_), LoadText(source_));
   EXPECT_FALSE(fs::equivalent(source_, target_));
   EXPECT_EQ(fs::status(target_).permissions(), fs::status(source_).permissions());
 }
@@ -57,7 +52,7 @@ TEST_F(TextCopyTest, ReplacesALinkAndLeavesWhatItLedTo) {
   fs::create_symlink(other, target_);
   ASSERT_TRUE(CopyProgram(source_, target_).ok());
   EXPECT_FALSE(fs::is_symlink(target_));
-  EXPECT_EQ(Content(other), "other");
+  EXPECT_EQ(LoadText(other), "other");
 }
 
 TEST_F(TextCopyTest, NamesWhatIsMissing) {

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -72,14 +70,6 @@ TEST_F(L1EngineTest, TheSecondEpochFindsTheValuesInFrames) {
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(rounds_.rounds(kSecondEpoch).size(), 2u);
   EXPECT_GT(rounds_.Median("epochs, hits for each record"), 0.9);
-}
-
-TEST_F(L1EngineTest, NothingIsLeftBehind) {
-  {
-    L1Engine engine(shape_, &rounds_);
-    ASSERT_TRUE(engine.CompareUniform().ok());
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(temp_.path()));
 }
 
 }  // namespace

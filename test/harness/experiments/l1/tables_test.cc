@@ -47,7 +47,7 @@ TEST_F(L1TablesTest, EveryStepFindsTheSame) {
   const L1Lookups uniform(records_, {4096});
   const L1Lookups groups(records_, {4096, 64});
   const L1Lookups seeks(records_, {1024, 1, 0, 10});
-  for (const L1Step& step : AllL1Steps()) {
+  for (const L1Step& step : L1Steps()) {
     if (!step.available()) continue;
     std::unique_ptr<L1Tables> tables;
     const Status opened = OpenStep(step, &tables);
@@ -128,11 +128,11 @@ TEST(L1StepsTest, EachRungAddsOneThing) {
   for (const Reach reach : {baseline.extents, baseline.indexes, baseline.records}) {
     EXPECT_EQ(reach, Reach::kCache);
   }
-  const auto ladder = L1Ladder();
+  const auto ladder = L1Steps(L1Use::kLadder);
   ASSERT_EQ(ladder.size(), 6u);
   int last = -1;
   for (size_t i = 2; i < ladder.size(); ++i) {
-    const L1Step& step = L1StepNamed(ladder[i]);
+    const L1Step& step = ladder[i];
     EXPECT_EQ(step.encoding, Encoding::kTree) << step.name;
     EXPECT_EQ(step.options().search, nullptr) << step.name;
     EXPECT_EQ(step.options().protection, Protection::kEpoch) << step.name;
@@ -151,11 +151,11 @@ TEST(L1StepsTest, EachRungAddsOneThing) {
 TEST(L1StepsTest, NamesAreDistinctAndEverySearchIsThereTwice) {
   std::set<std::string> names;
   std::map<L1Reach, std::set<lab::NodeSearch>> searches;
-  for (const L1Step& step : AllL1Steps()) {
+  for (const L1Step& step : L1Steps()) {
     names.insert(step.name);
     if (step.search) searches[step.reach].insert(*step.search);
   }
-  EXPECT_EQ(names.size(), AllL1Steps().size());
+  EXPECT_EQ(names.size(), L1Steps().size());
   EXPECT_EQ(searches.size(), 2u);
   EXPECT_EQ(searches[L1Reach::kNone].size(), 4u);
   EXPECT_EQ(searches[L1Reach::kAll].size(), 4u);
