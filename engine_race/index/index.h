@@ -111,12 +111,12 @@ class Index : public AppendListener {
   // Appends the records of `bucket` that a view of `version` shows with keys in [first_key,
   // last_key] to *entries, in ascending order. Stops when *entries holds max_entries. *complete is
   // false when it stopped there and keys may be left. kCorruption for a damaged bucket.
-  // `slices` belongs to a walk by such calls. It may be null.
+  // `slices` keeps stretches of runs between the calls of one walk. It may be null.
   Status Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                  std::vector<IndexEntry>* entries, bool* complete,
                  uint64_t version = kLatestVersion, RunSlices* slices = nullptr) const;
   // Has `ahead` read the paged runs that a walk over [first_key, last_key] by Collect comes to
-  // first. They are good while their runs are not merged.
+  // first. A run that is merged meanwhile is read again by the walk.
   void ReadAhead(uint64_t first_key, uint64_t last_key, RunsAhead* ahead) const noexcept;
 
   // The lowest keys that a view of `version` shows in [first_key, last_key], over all buckets:

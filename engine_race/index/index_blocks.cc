@@ -22,11 +22,11 @@ namespace {
 // Blocking reads of a block, after the caller's own, before its bucket is lost.
 constexpr int kReadAttempts = 2;
 
-// Of the runs that are read ahead of a walk over buckets, or two runs. Longer than the device takes
-// for all that is in its queue.
+// Runs are listed until they have this many bytes, and two at least. To read so much takes the
+// device longer than all that is in its queue.
 constexpr uint64_t kAheadBytes = 1024 * 1024;
-// Others may have flat runs, or their runs in frames.
-constexpr uint32_t kMostAheadBuckets = 64;
+// Buckets that are looked at. Some have flat runs, or their runs in frames.
+constexpr uint32_t kMostAheadBuckets = 16;
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void Index::ReadAhead(uint64_t first_key, uint64_t last_key, RunsAhead* ahead) c
     if (!impl_->buckets[bucket].ForEachCold(first_key, last_key, list)) break;
     bucket = NextHeld(bucket + 1);
   }
-  if (count > 0) ahead->GoTo(extents[0].id);
+  if (count == 0 || !ahead->GoTo(extents[0].id)) return;
   for (size_t i = 0; i < count; ++i) {
     if (!ahead->Begin(impl_->paging->store(), extents[i].id, extents[i].block_count)) return;
   }

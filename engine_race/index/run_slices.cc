@@ -152,8 +152,11 @@ bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
 
 Status RunSlices::ReadWanted(const l1::ExtentStore& store, Wanted* wanted, Region* memory,
                              const char** blocks) const {
-  const char* const ahead =
-      runs_ahead_ == nullptr ? nullptr : runs_ahead_->Take(wanted->extent, wanted->extent_blocks);
+  // Fences that name more blocks than the root does are for the caller to refuse.
+  const bool is_inside = wanted->first_block + wanted->block_count <= wanted->extent_blocks;
+  const char* const ahead = runs_ahead_ == nullptr || !is_inside
+                                ? nullptr
+                                : runs_ahead_->Take(wanted->extent, wanted->extent_blocks);
   uint32_t whole_count = 0;
   while (ahead != nullptr && whole_count < wanted->extent_blocks &&
          store.IsWhole(wanted->extent, whole_count,

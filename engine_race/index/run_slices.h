@@ -8,7 +8,7 @@
 //
 // A long walk of many calls keeps the object and reads ahead: Load then reads many blocks at once.
 // The last stretch stays for the next call. Each such walk has a permit, which bounds the memory of
-// all of them.
+// all of them. The walk of the thread that loads chunks has no permit and one RunsAhead instead.
 //
 // One thread. May throw std::bad_alloc.
 #ifndef ENGINE_RACE_INDEX_RUN_SLICES_H_

@@ -14,9 +14,16 @@ std::deque<RunsAhead::Read>::iterator RunsAhead::Find(const l1::ExtentId& id) {
                       [&id](const Read& read) { return read.id == id; });
 }
 
-void RunsAhead::GoTo(const l1::ExtentId& id) noexcept {
-  if (Find(id) != reads_.end()) return;
-  while (!reads_.empty()) DropFirst();
+bool RunsAhead::GoTo(const l1::ExtentId& id) noexcept {
+  const auto found = Find(id);
+  if (found == reads_.end() && !reads_.empty() && ++strange_count_ <= kPatience) return false;
+  strange_count_ = 0;
+  if (found == reads_.end()) {
+    while (!reads_.empty()) DropFirst();
+  } else if (found == reads_.begin()) {
+    is_first_taken_ = false;
+  }
+  return true;
 }
 
 // A call after a failed one does what is left to do.
@@ -50,7 +57,8 @@ bool RunsAhead::Begin(const l1::ExtentStore& store, const l1::ExtentId& id,
   if (is_first_taken_) DropFirst();
   const uint32_t size_bytes = block_count * format::kIndexBlockBytes;
   uint32_t begin = 0;
-  if (has_failed_ || reads_.size() == kMaxExtents || !FindRoom(size_bytes, &begin)) return false;
+  if (reads_.size() == kMaxExtents || !FindRoom(size_bytes, &begin)) return false;
+  // Without memory or a queue the walk reads for itself.
   const Status begun = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(Prepare());
     const l1::ExtentStore::Location location = store.Locate(id, 0);
@@ -62,10 +70,11 @@ bool RunsAhead::Begin(const l1::ExtentStore& store, const l1::ExtentId& id,
     request.tag = first_number_ + reads_.size();
     reads_.push_back({id, begin, begin + size_bytes});
     size_t started = 0;
-    return queue_->Submit({&request, 1}, &started);
+    const Status submitted = queue_->Submit({&request, 1}, &started);
+    // A lasting queue fails only without room for requests.
+    ENGINE_RACE_ASSERT(submitted.ok());
+    return Status::Ok();
   });
-  // Without memory for it walks read for themselves from now on.
-  has_failed_ = !begun.ok();
   return begun.ok();
 }
 

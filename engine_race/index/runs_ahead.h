@@ -2,7 +2,7 @@
 //
 // The walk goes in one direction: an extent that it takes drops those that were begun before it.
 // Blocks come as they lie on disk. The walk checks them, as an extent may have been given up
-// meanwhile.
+// meanwhile. Of several walks that take turns, the first one has its extents read ahead.
 //
 // One thread, but for memory_bytes. Owner of its queue and of its memory, which is allocated by the
 // first read.
@@ -27,16 +27,19 @@ namespace engine_race {
 
 class RunsAhead {
  public:
-  // Of all extents that are read ahead. Larger ones are not.
+  // Enough for any disk here. An extent that does not fit into the memory is not read ahead.
   static constexpr uint32_t kMaxBytes = 4 * 1024 * 1024;
   static constexpr uint32_t kMaxExtents = 32;
+  static constexpr uint32_t kPatience = 4;
 
   // `memory_bytes`: whole blocks, at most kMaxBytes. `failed` outlives it.
   RunsAhead(uint32_t memory_bytes, IoBackend backend, io::FailedBackends* failed)
       : memory_bytes_(memory_bytes), backend_(backend), failed_(failed) {}
 
-  // The walk comes to this extent next. If that was not begun, all others are dropped.
-  void GoTo(const l1::ExtentId& id) noexcept;
+  // The walk comes to this extent next, or again. False, and nothing should be begun: the extents
+  // that are there are another walk's. That has ended if it does not come back within kPatience
+  // such calls. Then its extents are dropped.
+  bool GoTo(const l1::ExtentId& id) noexcept;
   // Begins to read an extent with so many blocks, unless it is there. False: there is no room for
   // it now, or no queue. `store` has the extent, and outlives the read.
   bool Begin(const l1::ExtentStore& store, const l1::ExtentId& id, uint32_t block_count) noexcept;
@@ -67,8 +70,8 @@ class RunsAhead {
   const uint32_t memory_bytes_;
   const IoBackend backend_;
   io::FailedBackends* const failed_;
-  bool has_failed_ = false;
   bool is_first_taken_ = false;
+  uint32_t strange_count_ = 0;  // calls of GoTo in a row for extents that were not begun
   Region memory_;
   std::atomic<uint64_t> allocated_bytes_{0};
   // In the order of Begin. The tag of a read is its number: how many were begun before it.

@@ -62,8 +62,8 @@ class BufferLayout {
   }
   // Where position `at` lies when the positions are laid out over these buffers.
   uint32_t PositionIn(std::span<const uint32_t> buffers, uint32_t at) const {
-    // A division would take longer than all else that is done for a small value here. This is as
-    // exact for 32 bits.
+    // A division would take longer than all else that is done for a small value here. The result is
+    // exact: the factor is too large by less than 1, which 32 bits of `at` cannot make a whole.
     const auto buffer =
         static_cast<uint32_t>((static_cast<unsigned __int128>(at) * buffers_per_position_) >> 64);
     ENGINE_RACE_ASSERT(buffer == at / buffer_positions_);

@@ -12,14 +12,14 @@ namespace engine_race {
 
 namespace {
 
-// Of a batch: a visitor is to wait for no more.
+// The bytes of a batch, at most: a visitor may wait for a whole one.
 constexpr uint32_t kBatchBytes = 64 * 1024;
 
 // How far ahead of its own batch a visitor looks for another one to check.
 constexpr uint32_t kHelpBatches = 64;
 
-// Of the values that are fetched ahead of one that is checked: a longer one takes longer to check
-// than to fetch. And of one value.
+// How many bytes of values are fetched ahead of the one that is checked: checking so many takes
+// longer than fetching them. Of a longer value the first so many are fetched.
 constexpr uint32_t kMostFetchedBytes = 4096;
 
 // Inline, so that the compiler unrolls it for a constant.
@@ -205,7 +205,8 @@ inline bool Chunk::Matches(uint32_t entry) const {
 }
 
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
-  // The usual case by itself: of a small value the rest would take as long as its checksum.
+  // Values that are neither staged nor hot need no segment. For a small value PrepareSlowly's other
+  // checks would take as long as its checksum.
   if (plan.positions[entry] < kVerifiedPosition && (!verify_ || Matches(entry))) [[likely]] {
     return;
   }

@@ -210,12 +210,12 @@ bool ChunkBuilder::StillTrue(const Chunk& chunk) {
        bucket = index.NextHeld(bucket + 1)) {
     std::span<const IndexEntry> entries;
     if (segment < chunk.segments.size() && chunk.segments[segment].bucket == bucket) {
+      const uint64_t known_count = chunk.segments[segment].record_count;
       entries = chunk.EntriesOf(segment);
       ++segment;
-      // The index has each record before it is counted. Another process may write what is not
-      // counted here.
-      const uint64_t record_count = chunk.segments[segment - 1].record_count;
-      if (context_->log.RecordCount(bucket) == record_count && !context_->log.follows()) continue;
+      // The index has each record before RecordCount shows it. Another process may write what this
+      // one does not count. A record that was moved has its value in the chunk.
+      if (context_->log.RecordCount(bucket) == known_count && !context_->log.follows()) continue;
     }
     const uint64_t first_key = std::max(chunk.first_key, geometry.FirstKeyOf(bucket));
     const uint64_t last_key = std::min(chunk.last_key, geometry.LastKeyOf(bucket));

@@ -18,7 +18,7 @@ constexpr size_t kMaxLoading = 1024;
 // This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint64_t kLeastAheadBytes = 16 * 1024 * 1024;
 
-// For runs of the index that are read ahead of chunks, beside the memory for chunks.
+// For runs of the index that are read ahead of chunks.
 uint32_t RunsAheadBytes(uint64_t budget_bytes) {
   constexpr uint64_t kFraction = 64;
   const uint64_t bytes = std::min<uint64_t>(budget_bytes / kFraction, RunsAhead::kMaxBytes);
@@ -29,7 +29,8 @@ uint32_t RunsAheadBytes(uint64_t budget_bytes) {
 
 Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share)
     : context_(context),
-      budget_bytes_(budget_bytes),
+      // The walk keeps the run that it is in, which is no longer than what is read ahead.
+      budget_bytes_(budget_bytes - 2 * RunsAheadBytes(budget_bytes)),
       share_(share),
       board_(context->layout),
       builder_(context, RunsAheadBytes(budget_bytes)),

@@ -112,7 +112,7 @@ size_t LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
     const uint64_t offset = layout_.SlotOffset(slot);
     --later_count;
     if (has_run && offset + layout_.slot_bytes() <= run.end_offset) {
-      // The blocks of the slots before hold it, as they hold most small values.
+      // The blocks that are planned contain the slot. With small values that is the usual case.
       PlannedRead& read = plan->reads.back();
       read.slot_count = static_cast<uint32_t>(slot - read.first_slot) + 1;
     } else if (!has_run || !Extend(slot, max_positions, later_count, &run, plan)) {

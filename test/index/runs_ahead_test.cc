@@ -122,11 +122,33 @@ TEST_F(RunsAheadTest, WhatWasSteppedOverIsDropped) {
   EXPECT_FALSE(Takes(0));
   EXPECT_TRUE(Takes(2));
   for (size_t i = 3; i < 5; ++i) EXPECT_TRUE(Begin(i));
-  ahead_.GoTo(ids_[4]);
+  EXPECT_TRUE(ahead_.GoTo(ids_[4]));
   EXPECT_TRUE(Takes(3)) << "it was begun";
-  ahead_.GoTo(ids_[0]);
-  EXPECT_FALSE(Takes(4));
-  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(Begin(i));
+}
+
+TEST_F(RunsAheadTest, AnExtentStaysWhileTheWalkIsInIt) {
+  EXPECT_TRUE(Begin(0) && Begin(1));
+  EXPECT_TRUE(Takes(0));
+  EXPECT_TRUE(ahead_.GoTo(ids_[0]));
+  EXPECT_TRUE(Begin(0) && Begin(1) && Begin(2));
+  EXPECT_FALSE(Begin(3)) << "no room: the first one was not dropped";
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(Takes(i));
+}
+
+TEST_F(RunsAheadTest, AWalkLeavesWhatAnotherOneGoesOnWith) {
+  EXPECT_TRUE(ahead_.GoTo(ids_[0])) << "nothing is there";
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(Begin(i));
+  for (size_t i = 0; i < 2; ++i) {
+    for (uint32_t call = 0; call < RunsAhead::kPatience; ++call) {
+      EXPECT_FALSE(ahead_.GoTo(ids_[5]));
+    }
+    EXPECT_TRUE(ahead_.GoTo(ids_[i])) << "the first walk goes on";
+    EXPECT_TRUE(Takes(i));
+  }
+  for (uint32_t call = 0; call < RunsAhead::kPatience; ++call) EXPECT_FALSE(ahead_.GoTo(ids_[5]));
+  EXPECT_TRUE(ahead_.GoTo(ids_[5])) << "the first walk has ended";
+  EXPECT_FALSE(Takes(1));
+  for (size_t i = 3; i < 6; ++i) EXPECT_TRUE(Begin(i));
 }
 
 TEST_F(RunsAheadTest, LargerExtentsThanItsMemoryAreNotRead) {
