@@ -97,13 +97,6 @@ Status Recovery::Run(bool may_verify) {
     ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only ? AdoptReadable(doubt, journal, &states)
                                                            : RecoverInDoubt(journal, &states));
   }
-  // Rows that were freed may be taken again once that is durable. A record below a synced watermark
-  // counts as durable, so the slot of what it supersedes may be freed. But a Sync that was killed
-  // may have stored that watermark and not flushed it.
-  // After a failure nothing is written or freed any more, and the store serves reads.
-  if (!context_.latch.latched() && writer_.Flush(context_.files.counts).ok()) {
-    static_cast<void>(writer_.FlushRows());
-  }
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());
