@@ -51,13 +51,7 @@ class CoverageFile {
     return Status::Ok();
   }
 
-  // Whether the bucket's coverage is sound and has more records or births than `end`.
-  bool CoversMore(uint32_t bucket, const BucketMoment& end) {
-    const IndexCoverage& covered = coverage()[bucket];
-    return IsPast(covered, end) &&
-           covered.check == CoverageCheck(header_.store_id, header_.root_id, bucket, covered);
-  }
-
+  uint64_t root_id() const { return header_.root_id; }
   // By bucket. To be changed in memory.
   std::span<IndexCoverage> coverage() {
     return {reinterpret_cast<IndexCoverage*>(pages_.data() + sizeof(IndexRootHeader)),
@@ -131,21 +125,29 @@ Status CheckRootFile(const StoreFiles& files) {
   return opened.code() == Code::kCorruption ? opened : Status::Ok();
 }
 
-Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketState>& states,
-                           const char** doubt) {
+FoundCoverage ReadCoverage(const StoreFiles& files) {
+  FoundCoverage found;
   CoverageFile root;
   bool exists = false;
   bool usable = false;
-  const Status opened = root.Open(files, io::Access::kRead, &exists, &usable);
+  found.status = root.Open(files, io::Access::kRead, &exists, &usable);
   // The index makes nothing of such a root either.
-  if (opened.code() == Code::kIOError) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(opened);
-  if (!usable) return Status::Ok();
-  ENGINE_RACE_ASSERT(states.size() == root.coverage().size());
-  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
-    if (states[bucket].damaged) continue;
+  if (found.status.code() == Code::kIOError) found.status = Status::Ok();
+  if (!usable) return found;
+  found.root_id = root.root_id();
+  found.coverages.assign(root.coverage().begin(), root.coverage().end());
+  return found;
+}
+
+Status CompareWithCoverage(const StoreFiles& files, const FoundCoverage& found,
+                           const std::vector<BucketState>& states, const char** doubt) {
+  ENGINE_RACE_RETURN_IF_ERROR(found.status);
+  ENGINE_RACE_ASSERT(found.coverages.empty() || found.coverages.size() == states.size());
+  for (uint32_t bucket = 0; bucket < found.coverages.size(); ++bucket) {
     const BucketState& state = states[bucket];
-    if (root.CoversMore(bucket, {state.record_count, state.table.births()})) {
+    const IndexCoverage& covered = found.coverages[bucket];
+    if (!state.damaged && IsPast(covered, {state.record_count, state.table.births()}) &&
+        covered.check == CoverageCheck(files.identity.store_id, found.root_id, bucket, covered)) {
       *doubt = "the index covers more than the counts and rows have";
     }
   }

@@ -57,12 +57,22 @@ bool CoverageHolds(uint64_t store_id, uint64_t root_id, uint32_t bucket,
 // opened then.
 Status CheckRootFile(const StoreFiles& files);
 
+// The coverage of the root, as a read has found it.
+struct FoundCoverage {
+  // kCorruption when the name of the root is that of no regular file.
+  Status status;
+  uint64_t root_id = 0;
+  // By bucket; none if there is no root, or one that cannot be read or used.
+  std::vector<format::IndexCoverage> coverages;
+};
+// May be called while another thread reads other files of the store.
+FoundCoverage ReadCoverage(const StoreFiles& files);
+
 // Sets *doubt when the root covers more records or births of a bucket than there are. Roots cover
-// only what was counted, so counts or rows are older than the root then. A root that cannot be read
-// or used is ignored, and so is a damaged coverage. kCorruption when its name is that of no regular
-// file.
-Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketState>& states,
-                           const char** doubt);
+// only what was counted, so counts or rows are older than the root then. A damaged coverage is
+// ignored. Fails as the read has.
+Status CompareWithCoverage(const StoreFiles& files, const FoundCoverage& found,
+                           const std::vector<BucketState>& states, const char** doubt);
 
 // Voids the coverage of each of `buckets` that covers more than ends[bucket] has, durably. A
 // root that cannot be opened, read, used, written or flushed is removed instead, durably. Flushes

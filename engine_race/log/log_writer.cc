@@ -311,6 +311,18 @@ Status LogWriter::FlushRows() {
   return Flush(context_.files.rows);
 }
 
+Status LogWriter::FlushFound() {
+  // Acquire pairs with the release below.
+  if (has_flushed_found_.load(std::memory_order_acquire)) return Status::Ok();
+  const std::lock_guard<std::mutex> lock(found_mutex_);
+  if (context_.latch.latched()) return context_.latch.status();
+  if (has_flushed_found_.load(std::memory_order_acquire)) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(Flush(context_.files.counts));
+  ENGINE_RACE_RETURN_IF_ERROR(FlushRows());
+  has_flushed_found_.store(true, std::memory_order_release);
+  return Status::Ok();
+}
+
 Status LogWriter::Flush(const io::File& file) noexcept {
   const LatencyTimer timer(context_.flushes);
   // Relaxed: a statistic.

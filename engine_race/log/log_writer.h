@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,12 @@ class LogWriter {
   Status FlushLogs();
   // Flushes the table of segments, and the file of rows if there is one.
   Status FlushRows();
+  // Flushes the counts and the rows that the opening has found, by the first call. To be called
+  // before slots are freed, given out again or punched out. Slots that were found free may be free
+  // in the page cache alone. A record counts as durable below a synced watermark, so what it
+  // supersedes may be freed. But a Sync that was killed may have stored the watermark and not
+  // flushed it. Errors as Flush, and the latch's.
+  Status FlushFound();
   // kIOError, whatever the reason, and Poison, when the flush fails.
   Status Flush(const io::File& file) noexcept;
 
@@ -86,6 +93,8 @@ class LogWriter {
   // One flag a log file, the key files before the value files: written to since its last flush.
   std::vector<std::atomic<bool>> dirty_files_;
   std::atomic<uint64_t> flush_count_{0};
+  std::mutex found_mutex_;                      // held by FlushFound
+  std::atomic<bool> has_flushed_found_{false};  // whether it has succeeded
   io::PieceWriter piece_writer_;
 };
 

@@ -9,7 +9,6 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/doubt.h"
-#include "engine_race/log/index_coverage.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/power_recovery.h"
@@ -69,7 +68,15 @@ Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool t
 
 Status Recovery::Run(bool may_verify) {
   std::vector<BucketState> states;
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
+  FoundCoverage covered;
+  // The coverage beside the counts, so that the device is waited for once.
+  NumberQueue coverages(1);
+  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-log", 2, [&](uint32_t worker) {
+    if (worker == 0) ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
+    uint32_t number = 0;
+    if (coverages.Take(&number)) covered = ReadCoverage(context_.files);
+    return Status::Ok();
+  }));
   const char* doubt = DoubtPageCache(context_.files, states);
   if (doubt != nullptr && !may_verify) return NeedsRecovery(doubt);
   ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
@@ -81,7 +88,9 @@ Status Recovery::Run(bool may_verify) {
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }
-  if (doubt == nullptr && looked.ok()) looked = CompareWithCoverage(context_.files, states, &doubt);
+  if (doubt == nullptr && looked.ok()) {
+    looked = CompareWithCoverage(context_.files, covered, states, &doubt);
+  }
   if (doubt == nullptr) {
     for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
     if (looked.ok()) looked = CheckStagingToWrite(&doubt);
@@ -94,15 +103,9 @@ Status Recovery::Run(bool may_verify) {
     if (!may_verify) return NeedsRecovery(doubt);
     Log(context_.options.log, LogLevel::kInfo,
         std::string(doubt) + ": what was written since the last sync is verified");
-    ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only ? AdoptReadable(doubt, journal, &states)
-                                                           : RecoverInDoubt(journal, &states));
-  }
-  // Rows that were freed may be taken again once that is durable. A record below a synced watermark
-  // counts as durable, so the slot of what it supersedes may be freed. But a Sync that was killed
-  // may have stored that watermark and not flushed it.
-  // After a failure nothing is written or freed any more, and the store serves reads.
-  if (!context_.latch.latched() && writer_.Flush(context_.files.counts).ok()) {
-    static_cast<void>(writer_.FlushRows());
+    ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only
+                                    ? AdoptReadable(doubt, journal, covered, &states)
+                                    : RecoverInDoubt(journal, &states));
   }
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
@@ -174,7 +177,7 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
 // Takes the counts for the truth if readers find all that they promise past the synced watermarks.
 // An index on disk that covers more records shows that counts or rows were lost.
 Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
-                               std::vector<BucketState>* states) {
+                               const FoundCoverage& covered, std::vector<BucketState>* states) {
   std::vector<uint32_t> doubtful;
   for (uint32_t index = 0; index < states->size(); ++index) {
     if (!(*states)[index].damaged) doubtful.push_back(index);
@@ -183,7 +186,7 @@ Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
   const char* lost = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(
       AreAllReadable(context_.files, context_.staging, journal, doubtful, states, &readable));
-  ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(context_.files, *states, &lost));
+  ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(context_.files, covered, *states, &lost));
   if (!readable || lost != nullptr) {
     return NeedsRecovery(lost != nullptr ? lost : doubt);
   }

@@ -22,6 +22,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/group_writer.h"
+#include "engine_race/log/index_coverage.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_writer.h"
@@ -45,7 +46,7 @@ class Recovery {
   Status RedoBatches(std::vector<BucketState>* states);
   Status CheckStagingToWrite(const char** doubt);
   Status AdoptReadable(const char* doubt, const JournalReplay& journal,
-                       std::vector<BucketState>* states);
+                       const FoundCoverage& covered, std::vector<BucketState>* states);
   Status RecoverInDoubt(const JournalReplay& journal, std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);
   void AdoptTable(uint32_t bucket, const SlotTable& table);

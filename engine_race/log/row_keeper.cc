@@ -121,6 +121,7 @@ Status RowKeeper::MakeRoomFor(uint32_t number, uint64_t count) {
 // The tail fills the emptiest row first: its slots lie together most. It leaves the last free row
 // to a mover: without one, nothing could be moved any more.
 Status RowKeeper::TakeTailRow(uint32_t number) {
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushFound());
   Bucket& bucket = context_.buckets[number];
   const uint64_t first = FirstWithoutSlot(bucket);
   const uint32_t row_records = bucket.table.row_records();
@@ -172,6 +173,7 @@ bool RowKeeper::FindGaps(const Bucket& bucket, uint32_t* row) const {
 
 Status RowKeeper::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
   if (FreeRowCount(number) <= kept_count) return RegionFull(number);
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushFound());
   return TakeAnyRow(number, row);
 }
 

@@ -287,6 +287,7 @@ Status RowMover::Settle() {
     freed.assign(unsettled_.begin(), unsettled_.end());
   }
   ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushFound());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);

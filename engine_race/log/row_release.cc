@@ -54,6 +54,7 @@ void RowMover::Release() noexcept {
 // The rows do not say which of them were punched out. No reader comes to a free row, and no thread
 // takes one while the bucket is locked.
 void RowMover::ReleaseLeftovers(uint32_t number) {
+  if (!writer_.FlushFound().ok()) return;
   Bucket& bucket = context_.buckets[number];
   uint32_t row_count = 0;
   {
@@ -77,6 +78,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
 
 void RowMover::PunchGaps(uint32_t number, uint32_t least_count) noexcept {
   const uint64_t given_back_before = given_back_bytes();
+  if (!Guarded([&] { return writer_.FlushFound(); }).ok()) return;
   Bucket& bucket = context_.buckets[number];
   for (uint32_t index = 0;; ++index) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);

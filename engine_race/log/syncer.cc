@@ -108,10 +108,13 @@ Status Syncer::SyncAll() {
     ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
-  if (!targets.empty()) {
-    // The words that it writes are few.
-    ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(targets); }));
+  if (targets.empty()) {
+    // An earlier Sync may have been killed before it flushed what it had stored.
+    if (failed.ok()) failed = writer_.FlushFound();
+    return failed;
   }
+  // The words that it writes are few.
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(targets); }));
   return failed;
 }
 

@@ -140,6 +140,7 @@ TEST_F(RowKeeperTest, TheHeadReachesDurableRows) {
   parts_.AppendKeys(0, 300);
   ASSERT_TRUE(parts_.context.files.slots.Give(0, 0, 4 * 256).ok());
   ASSERT_TRUE(keeper_.EnsureFile().ok());
+  ASSERT_TRUE(parts_.writer.FlushFound().ok());
   std::vector<std::string> calls;
   CallWatch watch([&calls](SystemCall* call) {
     if (PathOf(*call).ends_with(format::kRowsName)) {
