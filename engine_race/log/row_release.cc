@@ -54,7 +54,6 @@ void RowMover::Release() noexcept {
 // The rows do not say which of them were punched out. No reader comes to a free row, and no thread
 // takes one while the bucket is locked.
 void RowMover::ReleaseLeftovers(uint32_t number) {
-  if (!writer_.FlushFound().ok()) return;
   Bucket& bucket = context_.buckets[number];
   uint32_t row_count = 0;
   {
@@ -62,6 +61,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     if (std::exchange(bucket.leftovers_released, true) || !bucket.table.has_rows()) return;
     row_count = static_cast<uint32_t>(bucket.table.rows().size());
   }
+  if (!writer_.FlushFound().ok()) return;
   const uint32_t row_records = context_.geometry().row_records();
   for (uint32_t index = 0; index < row_count && puncher_.punches(); ++index) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);

@@ -110,8 +110,8 @@ Status Syncer::SyncAll() {
   }
   if (targets.empty()) {
     // An earlier Sync may have been killed before it flushed what it had stored.
-    if (failed.ok()) failed = writer_.FlushFound();
-    return failed;
+    Status flushed = writer_.FlushFound();
+    return failed.ok() ? flushed : failed;
   }
   // The words that it writes are few.
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(targets); }));
