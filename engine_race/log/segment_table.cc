@@ -17,8 +17,6 @@ using format::SegmentEntry;
 constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
 // A bucket gets one segment for each so many that it has, at once. Those not used yet are holes.
 constexpr uint64_t kSegmentsPerGiven = 16;
-// Small segments: as many as it has, up to this, so that reads and writes of several are one.
-constexpr uint64_t kRunBytes = 128 * 1024;
 constexpr uint64_t kMaxGiven = 64;
 // Entries that are read at once.
 constexpr size_t kEntriesAtOnce = 4096;
@@ -212,12 +210,9 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, 
     const std::vector<bool>& given = given_[first->file];
     // A place on a device is space.
     const bool looks_ahead = paths_.size() == 1 && path.capacity == format::kMaxFilePlaces;
-    const uint64_t end = SegmentEnd(bucket);
-    const uint64_t run = kRunBytes / geometry_.layout.BlockBytesFor(format::kSegmentRecords);
-    const uint64_t wanted = looks_ahead
-                                ? std::clamp(std::max(end / kSegmentsPerGiven, std::min(end, run)),
-                                             uint64_t{1}, kMaxGiven)
-                                : 1;
+    const uint64_t wanted =
+        looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven)
+                    : 1;
     // The entries lie in one page, so that they are written as a whole.
     const uint64_t most = std::min({wanted, kPage - place % kPage, path.capacity - place,
                                     std::max(geometry_.segments_per_bucket(), index + 1) - index});
