@@ -26,7 +26,7 @@ constexpr int kReadAttempts = 2;
 // device longer than all that is in its queue.
 constexpr uint64_t kAheadBytes = 1024 * 1024;
 // Buckets that are looked at. Some have flat runs, or their runs in frames.
-constexpr uint32_t kMostAheadBuckets = 16;
+constexpr uint32_t kMostAheadBuckets = 64;
 
 }  // namespace
 

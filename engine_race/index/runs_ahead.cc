@@ -16,13 +16,11 @@ std::deque<RunsAhead::Read>::iterator RunsAhead::Find(const l1::ExtentId& id) {
 
 bool RunsAhead::GoTo(const l1::ExtentId& id) noexcept {
   const auto found = Find(id);
-  if (found == reads_.end() && !reads_.empty() && ++strange_count_ <= kPatience) return false;
+  keeps_first_ = found == reads_.begin();
+  const size_t untaken_count = reads_.size() - (is_first_taken_ ? 1 : 0);
+  if (found == reads_.end() && untaken_count > 0 && ++strange_count_ <= kPatience) return false;
   strange_count_ = 0;
-  if (found == reads_.end()) {
-    while (!reads_.empty()) DropFirst();
-  } else if (found == reads_.begin()) {
-    is_first_taken_ = false;
-  }
+  while (found == reads_.end() && !reads_.empty()) DropFirst();
   return true;
 }
 
@@ -54,9 +52,9 @@ bool RunsAhead::Begin(const l1::ExtentStore& store, const l1::ExtentId& id,
                       uint32_t block_count) noexcept {
   if (Find(id) != reads_.end()) return true;
   Reap(/*poll=*/true);
-  if (is_first_taken_) DropFirst();
   const uint32_t size_bytes = block_count * format::kIndexBlockBytes;
   uint32_t begin = 0;
+  if (is_first_taken_ && (!keeps_first_ || !FindRoom(size_bytes, &begin))) DropFirst();
   if (reads_.size() == kMaxExtents || !FindRoom(size_bytes, &begin)) return false;
   // Without memory or a queue the walk reads for itself.
   const Status begun = Guarded([&] {

@@ -36,9 +36,9 @@ class RunsAhead {
   RunsAhead(uint32_t memory_bytes, IoBackend backend, io::FailedBackends* failed)
       : memory_bytes_(memory_bytes), backend_(backend), failed_(failed) {}
 
-  // The walk comes to this extent next, or again. False, and nothing should be begun: the extents
-  // that are there are another walk's. That has ended if it does not come back within kPatience
-  // such calls. Then its extents are dropped.
+  // The walk comes to this extent next, or again: it then stays while there is room for all. False,
+  // and nothing should be begun: extents are there that another walk has not taken yet. That has
+  // ended if it does not come back within kPatience such calls. Then its extents are dropped.
   bool GoTo(const l1::ExtentId& id) noexcept;
   // Begins to read an extent with so many blocks, unless it is there. False: there is no room for
   // it now, or no queue. `store` has the extent, and outlives the read.
@@ -71,6 +71,7 @@ class RunsAhead {
   const IoBackend backend_;
   io::FailedBackends* const failed_;
   bool is_first_taken_ = false;
+  bool keeps_first_ = false;    // the walk may take it again
   uint32_t strange_count_ = 0;  // calls of GoTo in a row for extents that were not begun
   Region memory_;
   std::atomic<uint64_t> allocated_bytes_{0};

@@ -61,7 +61,7 @@ Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool t
   if (context_.options.read_only) return Status::Ok();
   const Status kept = context_.reserve.Write([&] { return slots.KeepLost(); });
   // A failed flush latches: the store then serves reads, and no place is given.
-  if (kept.ok()) static_cast<void>(writer_.FlushRows());
+  static_cast<void>(writer_.FlushRows());
   if (kept.code() != Code::kFull) return kept;
   Log(context_.options.log, LogLevel::kWarning,
       "what is left of lost segments may be overwritten after a later opening: " + kept.message());

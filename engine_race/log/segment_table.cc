@@ -279,7 +279,7 @@ Status SegmentTable::SetAside(uint32_t file, uint64_t place_end) {
     if (!IsGiven(file, place)) places.push_back({file, static_cast<uint32_t>(place)});
   }
   for (const SegmentPlace& place : places) Take(place);
-  unsynced_ = true;
+  if (!places.empty()) unsynced_ = true;
   for (const SegmentPlace& place : places) {
     const uint64_t number = NumberOf(place);
     const SegmentEntry entry = EntryOf(format::kNoBucket, 0, number);

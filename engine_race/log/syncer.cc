@@ -111,7 +111,7 @@ Status Syncer::SyncAll() {
   if (targets.empty()) {
     // An earlier Sync may have been killed before it flushed what it had stored.
     Status flushed = writer_.FlushFound();
-    return failed.ok() ? flushed : failed;
+    return flushed.ok() ? failed : flushed;
   }
   // The words that it writes are few.
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(targets); }));

@@ -131,8 +131,23 @@ TEST_F(RunsAheadTest, AnExtentStaysWhileTheWalkIsInIt) {
   EXPECT_TRUE(Takes(0));
   EXPECT_TRUE(ahead_.GoTo(ids_[0]));
   EXPECT_TRUE(Begin(0) && Begin(1) && Begin(2));
-  EXPECT_FALSE(Begin(3)) << "no room: the first one was not dropped";
-  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(Takes(i));
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(Takes(i)) << "the first one was not dropped";
+}
+
+TEST_F(RunsAheadTest, WithoutRoomATakenExtentIsDropped) {
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(Begin(i));
+  EXPECT_TRUE(Takes(0));
+  EXPECT_TRUE(ahead_.GoTo(ids_[0]));
+  EXPECT_TRUE(Begin(3));
+  EXPECT_FALSE(Takes(0));
+  for (size_t i = 1; i < 4; ++i) EXPECT_TRUE(Takes(i));
+}
+
+TEST_F(RunsAheadTest, AWalkThatHasTakenAllGoesOn) {
+  EXPECT_TRUE(Begin(0) && Begin(1));
+  EXPECT_TRUE(Takes(0) && Takes(1));
+  EXPECT_TRUE(ahead_.GoTo(ids_[2]));
+  for (size_t i = 2; i < 5; ++i) EXPECT_TRUE(Begin(i)) << "all memory is free";
 }
 
 TEST_F(RunsAheadTest, AWalkLeavesWhatAnotherOneGoesOnWith) {
@@ -144,10 +159,11 @@ TEST_F(RunsAheadTest, AWalkLeavesWhatAnotherOneGoesOnWith) {
     }
     EXPECT_TRUE(ahead_.GoTo(ids_[i])) << "the first walk goes on";
     EXPECT_TRUE(Takes(i));
+    EXPECT_TRUE(Begin(i + 2));
   }
   for (uint32_t call = 0; call < RunsAhead::kPatience; ++call) EXPECT_FALSE(ahead_.GoTo(ids_[5]));
   EXPECT_TRUE(ahead_.GoTo(ids_[5])) << "the first walk has ended";
-  EXPECT_FALSE(Takes(1));
+  EXPECT_FALSE(Takes(2));
   for (size_t i = 3; i < 6; ++i) EXPECT_TRUE(Begin(i));
 }
 
