@@ -43,26 +43,28 @@ Status Readers::Make(Set** set, Index::Opening opening) {
   const std::lock_guard<std::mutex> lock(make_mutex_);
   if (set_ == nullptr) {
     auto made = std::make_unique<Set>();
-    made->budget = std::make_unique<MemoryBudget>(options_, log_);
+    made->options = options_;
+    ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&made->options));
+    made->budget = std::make_unique<MemoryBudget>(made->options, log_);
     const MemoryBudget* const budget = made->budget.get();
     made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); });
     MakeFrameCaches(made.get());
     // Only the buckets of an index that waits for them are tried again while a writer is busy.
     if (log_.follows()) opening = Index::Opening::kMayWait;
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(
-        &log_, options_, &made->index, made->frame_cache.get(),
+        &log_, made->options, &made->index, made->frame_cache.get(),
         [budget] { return budget->IndexLimitBytes(); }, opening, [this] { return ReadCount(); }));
-    made->budget->SetIndex(options_, *made->index);
+    made->budget->SetIndex(made->options, *made->index);
     made->shares->Settle();
     MakeValueFrames(made.get());
     ValueFrames* const frames = made->frames.get();
     made->points =
         std::make_unique<PointReader>(log_, *made->index, frames, options_.verify_checksums);
     made->pool =
-        std::make_unique<ReadPool>(*made->points, options_, ValueFileDescriptors(), stats_);
+        std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors(), stats_);
     const uint64_t scan_bytes =
         std::max(budget->RestBytes(), MemoryBudget::kLeastRangeBytes) + budget->window_bytes();
-    made->ranges = std::make_unique<RangeReader>(log_, *made->index, options_, scan_bytes,
+    made->ranges = std::make_unique<RangeReader>(log_, *made->index, made->options, scan_bytes,
                                                  RangeTuning(), made->shares->second(), frames);
     made->shares->SetSecondUser(made->ranges.get());
     made->iterators = std::make_unique<IteratorPool>(made->ranges.get());
@@ -139,6 +141,19 @@ void Readers::JoinRestorer() noexcept {
   const std::lock_guard<std::mutex> lock(restorer_mutex_);
   if (restorer_.joinable()) restorer_.join();
   has_restorer_.store(false, std::memory_order_release);
+}
+
+// The back end of all readers: the requested one, or where that does not work on every path the
+// best one that does.
+Status Readers::ChooseBackend(Options* reading) const {
+  return log_.VisitProbeFiles([reading](const io::File& file) {
+    io::ReadBackend chosen;
+    ENGINE_RACE_RETURN_IF_ERROR(io::ProbeReadBackend(*reading, file, &chosen));
+    reading->io_backend = chosen.backend;
+    reading->io_uring_iopoll = chosen.iopoll;
+    reading->io_uring_sqpoll = chosen.sqpoll;
+    return Status::Ok();
+  });
 }
 
 // Without frames everything works, from the log.
@@ -247,7 +262,7 @@ void Readers::AddTo(StoreStats* stats) const {
   stats->view_count = views.count;
   stats->view_pinned_bytes = made->index->pinned_bytes();
   stats->oldest_view_age_ms = views.oldest_age_ms;
-  stats->io_backend = io::BackendName(log_.failed_backends()->InPlaceOf(options_.io_backend));
+  stats->io_backend = io::BackendName(log_.failed_backends()->InPlaceOf(made->options.io_backend));
 }
 
 }  // namespace engine_race

@@ -38,6 +38,7 @@ class Readers {
  public:
   // Made together, in this order: each works with those before it.
   struct Set {
+    Options options;  // with the back end that reads
     std::unique_ptr<MemoryBudget> budget;
     std::unique_ptr<MemoryShares> shares;  // of frames and of ranges
     // Of frames for values and of frames for blocks; null: one cache has both.
@@ -118,6 +119,7 @@ class Readers {
   void StartRestorer(Set* set);
   void JoinRestorer() noexcept;
   void ReportUnsaved(const Status& saved) const noexcept;
+  Status ChooseBackend(Options* reading) const;
   void MakeFrameCaches(Set* set) const;
   static void ShareFrames(Set* set);
   void MakeValueFrames(Set* set) const;

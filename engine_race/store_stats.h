@@ -66,7 +66,7 @@ struct StoreStats {
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   KeyRange key_range;  // The keys that the store takes.
-  // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first of them,
+  // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
   // which tries it, what the options ask for.
   std::string io_backend;
   std::string write_backend;  // which one writes the logs

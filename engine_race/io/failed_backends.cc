@@ -4,6 +4,8 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/io/backend_probe.h"
+#include "engine_race/io/read_queue.h"
 
 namespace engine_race::io {
 namespace {
@@ -15,25 +17,8 @@ IoBackend FirstOf(IoBackend wanted) {
 
 }  // namespace
 
-Status FailedBackends::SetIn(ReadQueueOptions* options) {
-  // Acquire, here and below, pairs with the release: chosen_ is whole.
-  if (choose_ != nullptr && !is_chosen_.load(std::memory_order_acquire)) {
-    const std::lock_guard<std::mutex> lock(choose_mutex_);
-    if (!is_chosen_.load(std::memory_order_acquire)) {
-      ENGINE_RACE_RETURN_IF_ERROR(choose_(&chosen_));
-      is_chosen_.store(true, std::memory_order_release);
-    }
-  }
-  options->backend = InPlaceOf(options->backend);
-  if (choose_ != nullptr) {
-    options->iopoll = options->iopoll && chosen_.iopoll;
-    options->sqpoll = options->sqpoll && chosen_.sqpoll;
-  }
-  return Status::Ok();
-}
-
 IoBackend FailedBackends::InPlaceOf(IoBackend wanted) const {
-  IoBackend backend = is_chosen_.load(std::memory_order_acquire) ? chosen_.backend : wanted;
+  IoBackend backend = wanted;
   // Relaxed: a queue of a failed back end fails again, and is replaced then. psync never fails.
   while (has_failed_[static_cast<size_t>(FirstOf(backend))].load(std::memory_order_relaxed)) {
     backend = ReadQueue::NextBest(FirstOf(backend));

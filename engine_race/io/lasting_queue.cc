@@ -41,7 +41,7 @@ Status LastingQueue::Create(const ReadQueueOptions& options, FailedBackends* fai
 
 Status LastingQueue::MakeQueue() {
   ReadQueueOptions wanted = options_;
-  ENGINE_RACE_RETURN_IF_ERROR(failed_.SetIn(&wanted));
+  wanted.backend = failed_.InPlaceOf(options_.backend);
   has_read_ = false;
   return CreateOrNextBest(wanted, &queue_, &backend_);
 }

@@ -36,20 +36,7 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       syncer_(&context_, &writer_, &groups_),
       large_batches_(&context_, &writer_, &groups_, &batches_, &syncer_),
       mover_(&context_, &writer_, &reader_, &syncer_),
-      failed_backends_(options.log,
-                       [this](io::ReadBackend* chosen) { return ChooseBackend(chosen); }) {}
-
-// The back end that is asked for, or where that does not work on every path the best one that does.
-Status BucketLog::ChooseBackend(io::ReadBackend* chosen) const {
-  Options asked = context_.options;
-  return VisitProbeFiles(context_.files, [&](const io::File& file) {
-    ENGINE_RACE_RETURN_IF_ERROR(io::ProbeReadBackend(asked, file, chosen));
-    asked.io_backend = chosen->backend;
-    asked.io_uring_iopoll = chosen->iopoll;
-    asked.io_uring_sqpoll = chosen->sqpoll;
-    return Status::Ok();
-  });
-}
+      failed_backends_(options.log) {}
 
 // Recovers the log under the store's memory policy, because pages of counts and staged records
 // enter the page cache there. The opening of files logs what it finds, so it keeps the caller's

@@ -203,6 +203,9 @@ class BucketLog {
   const StoreFiles& files() const { return context_.files; }
   // 1 when the values lie in the store's own directory.
   uint32_t path_count() const { return static_cast<uint32_t>(slots().paths().size()); }
+  Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
+    return engine_race::VisitProbeFiles(context_.files, visit);
+  }
 
   // Reads the value of an acknowledged slot, staged or not, to the beginning of `buffer`. That has
   // Geometry::slot_bytes. Aligned to kIoAlignment, it saves a copy. Not verified. `buffer_bytes`:
@@ -282,7 +285,6 @@ class BucketLog {
                            numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log);
   static Status OpenFollowing(const Options& options, const std::string& dir,
                               std::unique_ptr<BucketLog>* log);
-  Status ChooseBackend(io::ReadBackend* chosen) const;
   Status Follow(const DirectoryLock::Sight& sight, const std::string& dir, Recovery* recovery);
   static Status RecoverToRead(const Options& options, const std::string& dir);
   static Status OpenRecovered(const Options& options, const std::string& dir,

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -92,28 +91,6 @@ TEST_F(OpenWaitsTest, RowsThatWereFoundFreeAreFlushedBeforeTheyArePunchedOut) {
   ASSERT_NO_FATAL_FAILURE(Compact());
   EXPECT_LT(own.FirstOf("fdatasync staging_counts"), own.FirstOf("fdatasync key_rows"));
   EXPECT_LT(own.FirstOf("fdatasync key_rows"), own.FirstOf("fallocate"));
-}
-
-// A first Read of an index on disk keeps no reads in flight.
-TEST_F(OpenWaitsTest, AFirstReadTriesNoBackEnd) {
-  constexpr uint64_t kKeys = 11000;
-  const std::string key(KeyBytes(SpreadKey(0)).view());
-  std::string value;
-  SetRegions(64);
-  options_.io_backend = IoBackend::kLibaio;
-  ASSERT_NO_FATAL_FAILURE(Open());
-  WriteAll(0, kKeys, 1);
-  ASSERT_TRUE(store_->Read(key, &value).ok());
-  store_.reset();
-  ASSERT_TRUE(std::filesystem::exists(dir_.Join(format::kIndexRootName)));
-  OwnCalls own;
-  const ScopedHook hook(&own);
-  ASSERT_NO_FATAL_FAILURE(Open());
-  own.calls.clear();
-  ASSERT_TRUE(store_->Read(key, &value).ok());
-  EXPECT_EQ(own.CountOf("io_setup"), 0u);
-  ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-  EXPECT_EQ(store_->Stats().io_backend, "libaio");
 }
 
 }  // namespace
