@@ -27,9 +27,10 @@ namespace engine_race {
 
 class RunsAhead {
  public:
-  // Enough for any disk here. An extent that does not fit into the memory is not read ahead.
+  // The most memory that is of use. An extent that does not fit into the memory is not read ahead.
   static constexpr uint32_t kMaxBytes = 4 * 1024 * 1024;
   static constexpr uint32_t kMaxExtents = 32;
+  // Calls of GoTo that another walk's extents outlast.
   static constexpr uint32_t kPatience = 4;
 
   // `memory_bytes`: whole blocks, at most kMaxBytes. `failed` outlives it.

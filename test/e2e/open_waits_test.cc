@@ -43,8 +43,8 @@ class OwnCalls : public SystemCallHook {
 
 class OpenWaitsTest : public ReclaimTest {
  protected:
-  // A store with free rows, which is closed.
-  void MakeWithRows() {
+  // A store with free rows, which was closed. *own has the calls of its opening alone.
+  void OpenWithRows(OwnCalls* own) {
     SetRegions(64);
     options_.reclaim = Reclaim::kOff;
     ASSERT_NO_FATAL_FAILURE(Open());
@@ -53,14 +53,15 @@ class OpenWaitsTest : public ReclaimTest {
     ASSERT_NO_FATAL_FAILURE(Compact());
     store_.reset();
     ASSERT_TRUE(HasRowFile());
+    own->calls.clear();
+    ASSERT_NO_FATAL_FAILURE(Open());
   }
 };
 
 TEST_F(OpenWaitsTest, AnOpeningFlushesNothing) {
-  ASSERT_NO_FATAL_FAILURE(MakeWithRows());
   OwnCalls own;
   const ScopedHook hook(&own);
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
   EXPECT_EQ(own.CountOf("fdatasync"), 0u);
   EXPECT_EQ(own.CountOf("fsync"), 0u);
 }
@@ -68,10 +69,9 @@ TEST_F(OpenWaitsTest, AnOpeningFlushesNothing) {
 // They may be free in the page cache alone, and so may be the watermark below which the records
 // are synced that took the place of theirs.
 TEST_F(OpenWaitsTest, RowsThatWereFoundFreeAreFlushedBeforeOneIsTaken) {
-  ASSERT_NO_FATAL_FAILURE(MakeWithRows());
   OwnCalls own;
   const ScopedHook hook(&own);
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
   for (uint64_t i = 0; own.CountOf("pwrite key_rows") == 0; ++i) {
     ASSERT_LT(i, options_.bucket_count * 2 * kRowRecords) << "no row was taken";
     ASSERT_NO_FATAL_FAILURE(Write(i, 3));
@@ -84,10 +84,9 @@ TEST_F(OpenWaitsTest, RowsThatWereFoundFreeAreFlushedBeforeOneIsTaken) {
 }
 
 TEST_F(OpenWaitsTest, RowsThatWereFoundFreeAreFlushedBeforeTheyArePunchedOut) {
-  ASSERT_NO_FATAL_FAILURE(MakeWithRows());
   OwnCalls own;
   const ScopedHook hook(&own);
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
   ASSERT_NO_FATAL_FAILURE(Compact());
   EXPECT_LT(own.FirstOf("fdatasync staging_counts"), own.FirstOf("fdatasync key_rows"));
   EXPECT_LT(own.FirstOf("fdatasync key_rows"), own.FirstOf("fallocate"));
