@@ -106,7 +106,7 @@ sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 include harness/programs.mk
 include test/rooms.mk
 
-# All flavours but release compile 6 to 12 sources of a folder as one unity file, because headers and
+# All flavours but release compile up to 29 sources of a folder as one unity file, because headers and
 # templates take most of a compilation. A unity file has sources that the same programs link. Alone
 # remain sources with flags of their own, the opponents, which repeat each other's names, and all
 # sources with UNITY=0. UNITY=1 makes unity files of the release, too. That compiles faster but inlines
@@ -144,7 +144,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race bench \
+.PHONY: all library programs tests sanitized-judges quick-tests guest race bench \
         $(claims_benches) bench-compare bench-users flame soak crash powercut nvme-guest numa-guests format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -156,7 +156,6 @@ programs: $(filter-out $(left_out),$(PROGRAMS)) $(report_program)  ## the progra
 	$(if $(report_program),,@echo 'left out $(BIN)/report: there is no python3')
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
-rest-tests: $(rest_test_programs)
 sanitized-judges: $(c_judges)
 quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
 

@@ -12,7 +12,7 @@
 #   report   the pages of bin/report in a browser
 #   bare     the wheel in a Debian without a compiler
 #
-# To these .ci/run adds asan or tsan-rest, see test/runs.mk.
+# To these .ci/run adds parts of the long runs, see test/runs.mk.
 #
 #   scripts/scope.sh           of the difference between this tree and its merge base with the main branch
 #   scripts/scope.sh --base    prints that merge base instead, or nothing

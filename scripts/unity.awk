@@ -1,4 +1,5 @@
-# Groups sources into unity files: one compilation parses the headers of 6 to 12 sources once.
+# Groups sources into unity files: one compilation parses the headers of 14 to 29 sources once. A folder
+# with fewer has one unity file.
 #
 # Each line of the input is SOURCE or CLASS:SOURCE, and lines of one class and folder come together.
 # Only these share a unity file. A group ends after a source whose name's hash says so: an added or
@@ -12,25 +13,34 @@ function hash_of(name,    i, hash) {
   return hash
 }
 
-function end_group(    unity, path, old, line, text, i, folder) {
-  if (count == 0) return
+# The sources from `first` to `last` of a folder.
+function write_group(first, last,    unity, path, old, line, text, i, folder) {
   # Alone a source needs no unity file.
-  if (count > 1) {
-    unity = group[1]
-    for (i = 1; i <= count; ++i) {
-      print group[i] "=" unity
-      text = text "#include \"" group[i] "\"\n"
-    }
-    path = out "/" unity
-    while ((getline line < path) > 0) old = old line "\n"
-    close(path)
-    if (old != text && !dry) {
-      folder = path
-      sub(/[^\/]*$/, "", folder)
-      system("mkdir -p " folder)
-      printf "%s", text > path
-      close(path)
-    }
+  if (first == last) return
+  unity = sources[first]
+  for (i = first; i <= last; ++i) {
+    print sources[i] "=" unity
+    text = text "#include \"" sources[i] "\"\n"
+  }
+  path = out "/" unity
+  while ((getline line < path) > 0) old = old line "\n"
+  close(path)
+  if (old == text || dry) return
+  folder = path
+  sub(/[^\/]*$/, "", folder)
+  system("mkdir -p " folder)
+  printf "%s", text > path
+  close(path)
+}
+
+function end_folder(    first, i, size) {
+  first = 1
+  for (i = 1; i <= count; ++i) {
+    size = i - first + 1
+    # The few sources that would be left share the last group.
+    if (i < count && (count - i < 6 || size < 14 || (size < 24 && hash_of(sources[i]) % 4 != 0))) continue
+    write_group(first, i)
+    first = i + 1
   }
   count = 0
 }
@@ -40,9 +50,8 @@ function end_group(    unity, path, old, line, text, i, folder) {
   sub(/^[^:]*:/, "", source)
   class = $0
   sub(/[^\/]*$/, "", class)
-  if (class != last_class) end_group()
+  if (class != last_class) end_folder()
   last_class = class
-  group[++count] = source
-  if (count == 12 || (count >= 6 && hash_of(source) % 4 == 0)) end_group()
+  sources[++count] = source
 }
-END { end_group() }
+END { end_folder() }

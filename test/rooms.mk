@@ -50,8 +50,8 @@ tests_objects = $(call objects,$(sort $(test_helpers) $(2) $(call sources_of,$(f
 room_objects = $(call tests_objects,$(1),$(foreach room,$(1),$(call room_tests,$(room))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, most rooms share the programs core and rest, because linking sanitized objects takes long.
-# `make test-rest` runs core under ASan, and core and rest under TSan; CI has either the first or the
-# last, by the commit's hash. `make test-all` adds rest under ASan, and faults, power and harness under both.
+# `make test-rest` runs core under ASan, and core and rest under TSan, of which CI has a part: see
+# test/runs.mk. `make test-all` adds rest under ASan, and faults, power and harness under both.
 # core has the rooms that read files. Of e2e it has damaged stores, the random model and all helpers.
 core_test_rooms := log index scan copies
 core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc
@@ -70,9 +70,6 @@ sanitized_programs := core rest $(long_sanitized_rooms) harness
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles c_sizes))
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms)) $(c_judges)
-# What `make test-rest` needs of TSan, but for the program rest.
-rest_test_programs := $(BUILD)/tests/core \
-                      $(call room_programs,$(core_test_rooms) $(rest_test_rooms)) $(c_judges)
 # What the fuzzer shares with the tests.
 fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
                                       store_judge.cc)

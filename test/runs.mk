@@ -9,11 +9,14 @@ in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))
 # all of `make test-rest`, because it waits beside them. The room base runs in every scope. Of the words asan
 # and tsan-rest CI gives one, by the commit's hash: each takes long to compile, and finds few faults beside tsan/core.
 in_two = $(1):1/2 $(1):2/2
+# The halves of a run $(2)$(3) whose words $(1):I/2 are in scope.
+halves_in_scope = $(foreach half,1/2 2/2,$(call in_scope,$(1):$(half),$(2):$(half)$(3)))
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) \
-             $(call in_scope,engine,checked/e2e+paged $(call in_scope,tsan-rest,$(call in_two,tsan/rest)) \
-               $(call in_scope,asan,$(call in_two,asan/core)) tsan/core checked/faults) $(call in_scope,numa,numa) \
+             $(call in_scope,engine,$(call halves_in_scope,paged,checked/e2e,+paged) \
+               $(call halves_in_scope,tsan-rest,tsan/rest) $(call in_scope,asan,$(call in_two,asan/core)) \
+               $(call in_scope,tsan-core,$(call in_two,tsan/core)) checked/faults) $(call in_scope,numa,numa) \
              $(call in_scope,engine,python rust java checked/power package) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
              $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
@@ -87,10 +90,12 @@ build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
+tsan_in_scope = $(strip $(call in_scope,tsan-core,build/tsan/tests/core) \
+                  $(call in_scope,tsan-rest:1/2 tsan-rest:2/2,build/tsan/tests/rest))
 build-rest-asan:
 	$(call in_scope,asan,$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
 build-rest-tsan:
-	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests $(call in_scope,tsan-rest,build/tsan/tests/rest)
+	$(if $(tsan_in_scope),$(MAKE) --no-print-directory FLAVOUR=tsan sanitized-judges $(tsan_in_scope))
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz

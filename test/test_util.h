@@ -126,6 +126,9 @@ inline void FillValue(uint64_t key, uint64_t version, char* value, size_t size =
   }
 }
 
+// Fills memory that nothing may be written to.
+inline constexpr char kUntouched = 0x5a;
+
 // Sizes of values of every kind of layout: slots that share blocks, slots with padding behind their
 // value, and slots of one block or many.
 inline constexpr uint32_t kValueSizes[] = {8, 100, 512, 1536, 4096, 5000, 16384, 100'000, 1 << 20};

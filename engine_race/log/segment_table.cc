@@ -23,7 +23,7 @@ constexpr size_t kEntriesAtOnce = 4096;
 // In how many pieces a large table is written again, at most.
 constexpr uint64_t kMaxPieces = 64;
 
-bool IsZero(const SegmentEntry& entry) {
+bool IsHole(const SegmentEntry& entry) {
   return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
 }
 
@@ -60,7 +60,7 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
                                               number * sizeof(entries[0]), &read_bytes));
   *read_count = read_bytes / sizeof(entries[0]);
   for (size_t i = 0; i < *read_count; ++i) {
-    if (!IsZero(entries[i])) ENGINE_RACE_RETURN_IF_ERROR(take(entries[i], number + i));
+    if (!IsHole(entries[i])) ENGINE_RACE_RETURN_IF_ERROR(take(entries[i], number + i));
   }
   return Status::Ok();
 }
@@ -324,7 +324,7 @@ Status SegmentTable::WriteAgain() {
     for (uint64_t i = 0; i < at_once; i += kPage) {
       const SegmentEntry* const page = &entries[i];
       // Holes stay holes: the disk may be full.
-      if (std::all_of(page, page + kPage, IsZero)) continue;
+      if (std::all_of(page, page + kPage, IsHole)) continue;
       ENGINE_RACE_RETURN_IF_ERROR(
           file_->Write(page, kPage * sizeof(*page), (first + i) * sizeof(*page)));
     }

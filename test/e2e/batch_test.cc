@@ -21,12 +21,12 @@ namespace {
 // Batches of these tests put one version under all of their keys, which lie in all buckets. So a
 // state that has more than one version has a part of a batch.
 constexpr uint64_t kSpread = 24;
-uint64_t SpreadKey(uint64_t i) { return i * (~uint64_t{0} / kSpread); }
+uint64_t BatchKey(uint64_t i) { return i * (~uint64_t{0} / kSpread); }
 
 WriteBatch SpreadBatch(uint64_t version) {
   WriteBatch batch;
   for (uint64_t i = 0; i < kSpread; ++i) {
-    EXPECT_TRUE(batch.Put(KeyOf(SpreadKey(i)), ValueOf(SpreadKey(i), version)).ok());
+    EXPECT_TRUE(batch.Put(KeyOf(BatchKey(i)), ValueOf(BatchKey(i), version)).ok());
   }
   return batch;
 }
@@ -45,12 +45,12 @@ TEST(StoreBatchTest, IsReadBackAndCounted) {
   ASSERT_TRUE(store->Write(KeyOf(7), ValueOf(7, 1)).ok());
   WriteBatch batch = SpreadBatch(5);
   ASSERT_TRUE(batch.Delete(KeyOf(7)).ok());
-  ASSERT_TRUE(batch.Delete(KeyOf(SpreadKey(3))).ok());
-  ASSERT_TRUE(batch.Put(KeyOf(SpreadKey(4)), ValueOf(SpreadKey(4), 6)).ok());
+  ASSERT_TRUE(batch.Delete(KeyOf(BatchKey(3))).ok());
+  ASSERT_TRUE(batch.Put(KeyOf(BatchKey(4)), ValueOf(BatchKey(4), 6)).ok());
   ASSERT_TRUE(store->Write(batch).ok());
   std::map<uint64_t, uint64_t> wanted;
-  for (uint64_t i = 0; i < kSpread; ++i) wanted[SpreadKey(i)] = i == 4 ? 6 : 5;
-  wanted.erase(SpreadKey(3));
+  for (uint64_t i = 0; i < kSpread; ++i) wanted[BatchKey(i)] = i == 4 ? 6 : 5;
+  wanted.erase(BatchKey(3));
   ExpectHolds(store.get(), wanted);
   // Again, now that the index hears of each record.
   ASSERT_TRUE(store->Write(SpreadBatch(7)).ok());
@@ -105,7 +105,7 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
   const TempDir dir;
   const auto store = OpenStore(dir.path(), TinyOptions());
   ASSERT_TRUE(store->Write(SpreadBatch(1)).ok());
-  EXPECT_EQ(VersionOf(store.get(), SpreadKey(1)), 1u);
+  EXPECT_EQ(VersionOf(store.get(), BatchKey(1)), 1u);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> next{2};
   std::vector<std::thread> writers(2);
@@ -121,9 +121,9 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
     Versions seen;
     for (uint64_t i = 0; i < kSpread; ++i) {
       uint64_t version = 0;
-      ASSERT_TRUE(store->Read(snapshot, KeyOf(SpreadKey(i)), &value).ok());
-      ASSERT_TRUE(ParseValue(SpreadKey(i), value, &version));
-      seen.emplace_back(SpreadKey(i), version);
+      ASSERT_TRUE(store->Read(snapshot, KeyOf(BatchKey(i)), &value).ok());
+      ASSERT_TRUE(ParseValue(BatchKey(i), value, &version));
+      seen.emplace_back(BatchKey(i), version);
     }
     const uint64_t of_snapshot = OneVersion(seen);
     Iterator iterator;

@@ -19,8 +19,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr char kUntouched = 0x5a;
-
 uint64_t NumberOf(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
 
 // Rows of values with a row that nobody may touch on either side.

@@ -26,7 +26,6 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kReadKeys = 1001;
-constexpr char kUntouched = 0x5a;
 
 uint64_t NumberOf(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
 

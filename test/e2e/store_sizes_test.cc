@@ -16,7 +16,6 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kKeys = 50;
-constexpr char kUntouched = 0x5a;
 
 Options SizedOptions(uint32_t value_bytes) {
   Options options = TinyOptions();

@@ -27,7 +27,7 @@ using format::IndexRootHeader;
 using l1::IndexRoot;
 
 constexpr uint32_t kBuckets = 20;
-constexpr uint64_t kMaxKey = ~uint64_t{0};
+constexpr uint64_t kLastKey = ~uint64_t{0};
 
 // Buckets 0, 3 and 19 have extents: 3, 1 and 2.
 IndexRoot SampleRoot() {
@@ -40,8 +40,8 @@ IndexRoot SampleRoot() {
                   {100, 5000, 1002, 0, 7, 0, 0, 4},
                   {5001, 9000, 1003, 7, 1, 0, 0, 3},
                   {50, 50, 1004, 1, 1, 3, 0, 2},
-                  {7, 8, kMaxKey, 100, 2, 19, 0, kMaxKey},
-                  {kMaxKey - 200000, kMaxKey, 1, 3, format::kIndexExtentRecords, 19, 0, 1}};
+                  {7, 8, kLastKey, 100, 2, 19, 0, kLastKey},
+                  {kLastKey - 200000, kLastKey, 1, 3, format::kIndexExtentRecords, 19, 0, 1}};
   return root;
 }
 

@@ -23,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
 constexpr uint64_t kRootId = 99;
 
 TEST(CoverageCheckTest, DependsOnAllThatItIsOf) {

@@ -16,8 +16,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
-constexpr uint64_t kPerBucket = 640;              // two groups of keys and a half
+constexpr uint64_t kPerBucket = 640;  // two groups of keys and a half
 constexpr uint64_t kCut = 100;
 
 // A file system that neither punches holes nor knows where they are.

@@ -27,6 +27,9 @@ inline Options TinyLogOptions() {
   return options;
 }
 
+// From one of its four buckets to the next.
+inline constexpr uint64_t kKeyStep = uint64_t{1} << 62;
+
 // TinyLogOptions with values of that size.
 inline Options SizedLogOptions(uint32_t value_bytes) {
   Options options = TinyLogOptions();
