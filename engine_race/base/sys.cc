@@ -314,20 +314,6 @@ Status Unlink(int dir_fd, const std::string& name) {
   return FailedAt("unlink " + name, dir_fd, name);
 }
 
-void Prefetch(int fd, uint64_t offset, uint64_t size) {
-  // Only advice: a refusal costs time and nothing else.
-  static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
-                                    POSIX_FADV_WILLNEED));
-}
-
-Status PrefetchFile(int dir_fd, const std::string& name) {
-  UniqueFd fd;
-  // O_NONBLOCK: a FIFO of this name must not block.
-  const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
-  if (opened.ok()) Prefetch(fd.get(), 0, 0);
-  return opened.error() == ENOENT ? Status::Ok() : opened;
-}
-
 uint32_t BootId() {
   UniqueFd fd;
   std::array<char, 64> text;

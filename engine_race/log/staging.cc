@@ -13,6 +13,7 @@
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
+#include "engine_race/base/sys_prefetch.h"
 #include "engine_race/base/sys_pwrite.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/parallel_work.h"
@@ -154,8 +155,11 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
     state.damaged = state.damaged || damaged;
     return Status::Ok();
   };
-  // The rows of each bucket take a read of their own.
-  if (files_.rows.valid()) return ForEachNumber(geometry_.bucket_count, read);
+  if (files_.rows.valid()) {
+    sys::AwaitPrefetched(files_.rows.fd());
+    // The rows of each bucket take a read of their own.
+    return ForEachNumber(geometry_.bucket_count, read);
+  }
   for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
     ENGINE_RACE_RETURN_IF_ERROR(read(bucket));
   }

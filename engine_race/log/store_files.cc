@@ -91,14 +91,15 @@ Status RequireLockFile(int dir_fd) {
 }
 
 // Starts to read the small files of an opening, all at once, so that it waits for the device once
-// and not once for each file. The lock file is not among them: it is read at once.
+// and not once for each file. The lock file is not among them: it is read at once. The rows come
+// last: that file is large, and reading the map of its blocks may be waited for.
 //
 // Not under a memory policy: the pages would lie where the caller's thread runs.
 void PrefetchSmallFiles(int dir_fd, const Options& options) {
   if (options.numa.mode != NumaMode::kNone) return;
   for (const char* const name :
        {format::kManifestName, format::kSegmentTableName, format::kStagingCountsName,
-        format::kRowsName, format::kIndexRootName}) {
+        format::kIndexRootName, format::kRowsName}) {
     const Status started = sys::PrefetchFile(dir_fd, name);
     if (!started.ok())
       Log(options.log, LogLevel::kWarning, "not read ahead: " + started.ToString());

@@ -1,0 +1,74 @@
+#include "engine_race/base/sys_prefetch.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/sys.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+class SysPrefetchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    struct statfs info;
+    ASSERT_EQ(::statfs(dir_.path().c_str(), &info), 0);
+    if (info.f_type == TMPFS_MAGIC) GTEST_SKIP() << "files in memory are not read ahead";
+    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join("f"), O_RDWR | O_CREAT, 0644, &fd_).ok());
+  }
+  // Makes the file one hole of that size: reading it takes no device.
+  void SetSize(uint64_t size_bytes) { ASSERT_TRUE(sys::Truncate(fd_.get(), size_bytes).ok()); }
+  // Which pages are in the page cache.
+  std::vector<unsigned char> Resident(uint64_t size_bytes) const {
+    std::vector<unsigned char> pages(size_bytes / kPage);
+    void* const mapped = ::mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, fd_.get(), 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    EXPECT_EQ(::mincore(mapped, size_bytes, pages.data()), 0);
+    ::munmap(mapped, size_bytes);
+    for (unsigned char& page : pages) page &= 1;
+    return pages;
+  }
+  test::TempDir dir_;
+  UniqueFd fd_;
+};
+
+// The kernel's window of reading ahead is smaller: it may be 8 MiB.
+TEST_F(SysPrefetchTest, AFileIsReadAheadToItsEnd) {
+  constexpr uint64_t kBytes = uint64_t{40} << 20;
+  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  ASSERT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
+  const std::vector<unsigned char> pages = Resident(kBytes);
+  EXPECT_EQ(std::count(pages.begin(), pages.end(), 1), static_cast<ptrdiff_t>(pages.size()));
+}
+
+TEST_F(SysPrefetchTest, AVeryLargeFileIsReadAheadInPart) {
+  constexpr uint64_t kBytes = sys::kMaxPrefetchBytes + (uint64_t{1} << 20);
+  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  ASSERT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
+  const std::vector<unsigned char> pages = Resident(kBytes);
+  EXPECT_EQ(pages[sys::kMaxPrefetchBytes / kPage - 1], 1);
+  EXPECT_EQ(pages.back(), 0);
+}
+
+TEST_F(SysPrefetchTest, AMissingFileIsNone) {
+  EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("none")).ok());
+}
+
+TEST_F(SysPrefetchTest, NothingIsAwaitedOfAnEmptyFile) {
+  sys::AwaitPrefetched(fd_.get());
+  EXPECT_EQ(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).code(), Code::kOk);
+}
+
+}  // namespace
+}  // namespace engine_race
