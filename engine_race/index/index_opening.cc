@@ -126,6 +126,7 @@ void Index::RestoreRest() noexcept {
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
   if (!impl_->log->follows()) waiting.DropBuilders();
+  waiting.restore.DropReads();
   (void)Guarded([&] {
     waiting.restore.Report();
     return Status::Ok();

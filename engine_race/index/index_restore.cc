@@ -158,6 +158,37 @@ void IndexRestore::MergeTail(uint32_t bucket) {
   paging_.writer_merges().release();
 }
 
+// Reads what IndexTail::Read does for the extents of the bucket.
+Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, const BucketMoment& since,
+                              std::vector<IndexEntry>* records, HeldSlots* held, bool* is_good) {
+  uint64_t oldest_births = since.births;
+  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
+    oldest_births = std::min(oldest_births, extent.births);
+  }
+  std::unique_ptr<RowReads> reads;
+  {
+    const std::lock_guard lock(reads_mutex_);
+    if (!reads_.empty()) {
+      reads = std::move(reads_.back());
+      reads_.pop_back();
+    }
+  }
+  if (reads == nullptr) {
+    reads =
+        std::make_unique<RowReads>(context_.options().io_backend, context_.log().failed_backends());
+  }
+  IndexTail tail(context_.log(), bucket, cut, since, reads.get());
+  ENGINE_RACE_RETURN_IF_ERROR(tail.Read(oldest_births, records, held, is_good));
+  const std::lock_guard lock(reads_mutex_);
+  reads_.push_back(std::move(reads));
+  return Status::Ok();
+}
+
+void IndexRestore::DropReads() noexcept {
+  const std::lock_guard lock(reads_mutex_);
+  reads_.clear();
+}
+
 Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count,
                              bool* restored) {
   const BucketMoment since = SinceOf(root_.coverages[bucket]);
@@ -165,12 +196,7 @@ Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adop
   bool is_good = true;
   std::shared_ptr<HeldSlots> held;
   if (cut.table.has_rows()) held = std::make_shared<HeldSlots>(cut.table);
-  uint64_t oldest_births = since.births;
-  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
-    oldest_births = std::min(oldest_births, extent.births);
-  }
-  IndexTail tail(context_.log(), bucket, cut, since);
-  ENGINE_RACE_RETURN_IF_ERROR(tail.Read(oldest_births, &records, held.get(), &is_good));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadTail(bucket, cut, since, &records, held.get(), &is_good));
   if (!is_good) return Status::Ok();
   BucketIndex::Row parts;
   for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {

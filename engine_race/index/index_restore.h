@@ -6,20 +6,24 @@
 //
 // Thread safety: RestoreOne from any thread, for different buckets. ForEachBucket and Report beside
 // it, from one thread. OpenIndexRoot, MayRestoreAll and RestoreAll before any other thread knows
-// the index. IndexRestore owns nothing. Invariant: a bucket that RestoreOne could not restore has
-// no coverage in this root. RootWriter has a copy of the root: see RootWriter::Forget.
+// the index. IndexRestore owns only what it reads rows with. Invariant: a bucket that RestoreOne
+// could not restore has no coverage in this root. RootWriter has a copy of the root: see
+// RootWriter::Forget.
 #ifndef ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 #define ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/paging.h"
+#include "engine_race/index/row_reads.h"
 #include "engine_race/l1/index_root.h"
 #include "engine_race/log/append_listener.h"
 
@@ -48,6 +52,8 @@ class IndexRestore {
   Status ForEachBucket(uint32_t thread_count, FunctionRef<Status(uint32_t bucket)> restore) const;
   // Tells the log callback how many buckets could not be restored.
   void Report() const;
+  // Gives back what is kept to read the rows of the next bucket. From any thread.
+  void DropReads() noexcept;
 
  private:
   // Whether the coverage may hold, by the counts alone. No I/O.
@@ -59,12 +65,17 @@ class IndexRestore {
   // TryRestore and Install set *adopted_count to the number of extents that they made runs of.
   Status TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored);
   Status Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count, bool* restored);
+  Status ReadTail(uint32_t bucket, const BucketCut& cut, const BucketMoment& since,
+                  std::vector<IndexEntry>* records, HeldSlots* held, bool* is_good);
   void MergeTail(uint32_t bucket);
 
   BuildContext& context_;
   Paging& paging_;
   l1::IndexRoot& root_;
   std::atomic<uint32_t> refused_{0};
+  std::mutex reads_mutex_;
+  // Those that no thread uses now; under reads_mutex_.
+  std::vector<std::unique_ptr<RowReads>> reads_;
 };
 
 // How many records of a bucket may have come since the moment that its extents cover. A bucket with

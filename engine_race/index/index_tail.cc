@@ -1,6 +1,8 @@
 #include "engine_race/index/index_tail.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <tuple>
 
 #include "engine_race/log/logged_records.h"
@@ -11,11 +13,7 @@ Status IndexTail::Read(uint64_t oldest_births, std::vector<IndexEntry>* records,
                        bool* is_good) {
   const SlotTable& table = cut_.table;
   found_.reserve(table.CountSince(since_, cut_.record_count));
-  if (table.has_rows()) {
-    for (uint32_t index = 0; index < table.rows().size() && is_good_; ++index) {
-      ENGINE_RACE_RETURN_IF_ERROR(ReadRow(index, table.rows()[index].birth > oldest_births, held));
-    }
-  }
+  if (table.has_rows()) ENGINE_RACE_RETURN_IF_ERROR(ReadRows(oldest_births, held));
   const uint64_t logged_end = std::max(first_, cut_.first_staged());
   if (!table.has_rows() && first_ < logged_end) {
     std::vector<format::KeyEntry> entries(logged_end - first_);
@@ -35,25 +33,44 @@ Status IndexTail::Read(uint64_t oldest_births, std::vector<IndexEntry>* records,
   return Status::Ok();
 }
 
-// Reads the entries of a row that are in the key log, if any is needed.
-Status IndexTail::ReadRow(uint32_t index, bool needs_keys, HeldSlots* held) {
+bool IndexTail::NeedsRow(uint32_t index, uint64_t oldest_births) {
+  const Row& row = cut_.table.rows()[index];
+  if (row.free()) return false;
+  // Newer records of its keys need not be among those that came since.
+  if (row.has_run() && row.birth > since_.births && row.number < first_) is_good_ = false;
+  const uint64_t run_end = RunEnd(row);
+  const bool has_appended = row.has_run() && run_end > first_ && row.number < run_end;
+  return is_good_ && (has_appended || HasMoved(row) || NeedsKeys(row, oldest_births));
+}
+
+// Reads the rows that are needed, as many at once as `reads_` can.
+Status IndexTail::ReadRows(uint64_t oldest_births, HeldSlots* held) {
+  const std::vector<Row>& rows = cut_.table.rows();
+  std::array<uint32_t, RowReads::kMaxRows> wanted;
+  for (uint32_t index = 0; index < rows.size() && is_good_;) {
+    size_t count = 0;
+    for (; index < rows.size() && is_good_ && count < wanted.size(); ++index) {
+      if (NeedsRow(index, oldest_births)) wanted[count++] = index;
+    }
+    if (count == 0 || !is_good_) continue;
+    const Status read = reads_.Read(log_.slots(), bucket_, cut_.table.row_records(),
+                                    std::span(wanted).first(count));
+    if (read.code() == Code::kOutOfMemory) return read;
+    is_good_ = read.ok();
+    for (size_t i = 0; i < count && is_good_; ++i) {
+      TakeRow(wanted[i], NeedsKeys(rows[wanted[i]], oldest_births), reads_.RowAt(i), held);
+    }
+  }
+  return Status::Ok();
+}
+
+// Takes what is needed of a row's entries.
+void IndexTail::TakeRow(uint32_t index, bool needs_keys, const format::KeyEntry* entries,
+                        HeldSlots* held) {
   const Row& row = cut_.table.rows()[index];
   const uint32_t row_records = cut_.table.row_records();
   const uint64_t first_slot = uint64_t{index} * row_records;
-  if (row.free()) return Status::Ok();
-  // Newer records of its keys need not be among those that came since.
-  if (row.has_run() && row.birth > since_.births && row.number < first_) is_good_ = false;
-  const uint64_t run_end = std::min(row.run_end(), cut_.first_staged());
-  const bool has_appended = row.has_run() && run_end > first_ && row.number < run_end;
-  const bool has_moved = row.moved_at > since_.births;
-  needs_keys = needs_keys && !row.kept().empty();
-  if (!is_good_ || (!has_appended && !has_moved && !needs_keys)) return Status::Ok();
-  const uint64_t bytes = row_records * format::kKeyEntryBytes;
-  if (memory_.size() < bytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, /*huge_pages=*/false, &memory_));
-  }
-  is_good_ = log_.slots().ReadKeys(bucket_, first_slot, row_records, memory_.data()).ok();
-  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(memory_.data());
+  const uint64_t run_end = RunEnd(row);
   HeldSlots::Keys keys{};
   const SlotBits kept = row.kept();
   for (uint32_t i = 0; i < row_records && is_good_; ++i) {
@@ -70,10 +87,9 @@ Status IndexTail::ReadRow(uint32_t index, bool needs_keys, HeldSlots* held) {
     is_good_ = Decode(entries[i], slot, &record);
     keys[i] = record.key;
     // Kept records that were there at the moment are in the extents, or superseded there.
-    if (is_new && (has_moved || record.sequence >= first_)) Add(record, row.moved_at);
+    if (is_new && (HasMoved(row) || record.sequence >= first_)) Add(record, row.moved_at);
   }
   if (needs_keys && is_good_) held->SetKeys(index, kept, keys);
-  return Status::Ok();
 }
 
 bool IndexTail::Decode(const format::KeyEntry& entry, uint64_t slot, KeyRecord* record) const {
