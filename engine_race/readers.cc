@@ -1,13 +1,17 @@
 #include "engine_race/readers.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/base/thread_name.h"
 #include "engine_race/io/backend_probe.h"
+#include "engine_race/log/planned_files.h"
 #include "engine_race/store_stats.h"
 
 namespace engine_race {
@@ -18,6 +22,9 @@ namespace {
 constexpr std::chrono::milliseconds kHeadStart{20};
 // The frames that can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
+// The map of a large file is in several blocks, each for a part of the file. The root is not read
+// yet, so parts of the files of the index are read for all extents.
+constexpr uint64_t kMapParts = 8;
 
 // `values` is Set::values, perhaps `blocks`.
 void AddFrames(l1::FrameCache* blocks, l1::FrameCache* values, StoreStats* stats) {
@@ -39,11 +46,12 @@ void AddFrames(l1::FrameCache* blocks, l1::FrameCache* values, StoreStats* stats
 
 }  // namespace
 
-Status Readers::Make(Set** set, Index::Opening opening) {
+Status Readers::Make(Set** set, Index::Opening opening, const uint64_t* first_key) {
   const std::lock_guard<std::mutex> lock(make_mutex_);
   if (set_ == nullptr) {
     auto made = std::make_unique<Set>();
     made->options = options_;
+    if (first_key != nullptr && log_.RecordCount() > 0) StartMapReader(*first_key);
     ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&made->options));
     made->budget = std::make_unique<MemoryBudget>(made->options, log_);
     const MemoryBudget* const budget = made->budget.get();
@@ -110,6 +118,7 @@ uint64_t Readers::ReadCount() const {
 // Called before ready_ is published. Where no thread can be started, the caller reads the buckets.
 void Readers::StartRestorer(Set* set) {
   const auto restore = [this, set] {
+    JoinMapReader();
     set->index->RestoreRest();
     set->shares->Settle();
   };
@@ -154,6 +163,54 @@ Status Readers::ChooseBackend(Options* reading) const {
     reading->io_uring_sqpoll = chosen.sqpoll;
     return Status::Ok();
   });
+}
+
+// File systems keep the maps of their files' blocks on the device. The first read of each file that
+// is not in the page cache waits for its map. So a thread reads the maps that the read of the key
+// needs, while this one tries the back end and loads the root of the index. Without it the reads
+// are only slower.
+void Readers::StartMapReader(uint64_t first_key) {
+  // Of a call that has failed.
+  JoinMapReader();
+  const uint32_t bucket = log_.geometry().BucketOf(first_key);
+  static_cast<void>(Guarded([&] {
+    map_reader_ = StartThread("er-maps", [this, bucket] {
+      log_.placement().EnterBuildThread();
+      static_cast<void>(Guarded([&] {
+        ReadMaps(bucket);
+        return Status::Ok();
+      }));
+    });
+    return Status::Ok();
+  }));
+}
+
+void Readers::JoinMapReader() noexcept {
+  if (map_reader_.joinable()) map_reader_.join();
+}
+
+// In the order in which they are needed.
+void Readers::ReadMaps(uint32_t bucket) const {
+  // A file system that is asked for data looks into the map.
+  const auto read = [](int fd, uint64_t offset) {
+    static_cast<void>(sys::MayHoldData(fd, offset, /*size=*/1));
+  };
+  const auto read_at = [&read](const SlotLocation& location) {
+    if (location.found()) read(location.file->fd(), location.offset);
+  };
+  // Restoring the bucket takes its last entry, which is staged as a rule.
+  log_.PrefetchStagedKeys(bucket, 1);
+  read_at(log_.slots().LocateKeys(bucket, 0));
+  for (uint32_t number = 0; number < format::kIndexFileCount; ++number) {
+    UniqueFd fd;
+    uint64_t size_bytes = 0;
+    const std::string name = NumberedName(format::kIndexFilePrefix, number);
+    const Status opened =
+        sys::OpenAt(log_.directory_fd(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+    if (!opened.ok() || !sys::FileSize(fd.get(), &size_bytes).ok()) continue;
+    for (uint64_t part = 0; part < kMapParts; ++part) read(fd.get(), size_bytes / kMapParts * part);
+  }
+  read_at(log_.slots().LocateValues(bucket, 0));
 }
 
 // Without frames everything works, from the log.

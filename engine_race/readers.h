@@ -4,7 +4,8 @@
 // failure the next call tries again.
 //
 // Store::Read does not wait for the whole index: a thread, the restorer, reads the buckets that it
-// did not need, and begins a little later. All other reads wait for that thread.
+// did not need, and begins a little later. All other reads wait for that thread. Another thread,
+// the map reader, has file systems read what the first Store::Read would wait for.
 //
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
 // Invariant: a reader that Ensure has given out stays until the destructor.
@@ -63,7 +64,10 @@ class Readers {
       : options_(options), log_(*log), stats_(stats) {}
 
   // Finish may not have been called: the restorer must not outlive the index.
-  ~Readers() { JoinRestorer(); }
+  ~Readers() {
+    JoinRestorer();
+    JoinMapReader();
+  }
 
   // *set: the readers. Every bucket of the index has been tried, so views may be taken. After a
   // failure the next call tries again.
@@ -74,14 +78,14 @@ class Readers {
     JoinRestorer();
     return Status::Ok();
   }
-  // Ensure for a read of one key's latest value. Buckets may still wait: no view may be taken.
-  Status EnsureForRead(Set** set) {
+  // Ensure for a read of the latest value of `key`. Buckets may still wait: no view may be taken.
+  Status EnsureForRead(uint64_t key, Set** set) {
     // Acquire pairs with the release in Make.
     *set = ready_.load(std::memory_order_acquire);
     if (*set != nullptr) [[likely]] {
       return Status::Ok();
     }
-    return Make(set, Index::Opening::kMayWait);
+    return Make(set, Index::Opening::kMayWait, &key);
   }
   // Of a store that follows a writer: see Store::Refresh.
   Status Refresh();
@@ -113,13 +117,17 @@ class Readers {
   void AddTo(StoreStats* stats) const;
 
  private:
-  Status Make(Set** set, Index::Opening opening);
+  // `first_key`: the first to be read, or null.
+  Status Make(Set** set, Index::Opening opening, const uint64_t* first_key = nullptr);
   uint64_t ReadCount() const;
   // Starts the thread that reads the buckets that wait.
   void StartRestorer(Set* set);
   void JoinRestorer() noexcept;
   void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
+  void StartMapReader(uint64_t first_key);
+  void JoinMapReader() noexcept;
+  void ReadMaps(uint32_t bucket) const;
   void MakeFrameCaches(Set* set) const;
   static void ShareFrames(Set* set);
   void MakeValueFrames(Set* set) const;
@@ -131,6 +139,8 @@ class Readers {
   OpStats* const stats_;
   std::mutex make_mutex_;
   std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
+  // Under make_mutex_ until the restorer has it.
+  std::thread map_reader_;
   std::mutex restorer_mutex_;
   std::thread restorer_;  // under restorer_mutex_
   std::atomic<bool> has_restorer_{false};

@@ -108,9 +108,10 @@ struct Store::Impl {
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     // A read of one key needs one bucket of the index and does not wait for the others.
-    ENGINE_RACE_RETURN_IF_ERROR(readers->EnsureForRead(&available));
+    const uint64_t decoded = DecodeKey(key.data());
+    ENGINE_RACE_RETURN_IF_ERROR(readers->EnsureForRead(decoded, &available));
     const LatencyTimer timer(stats.reads);
-    return available->points->Read(DecodeKey(key.data()), value);
+    return available->points->Read(decoded, value);
   }
 
   // Reads `key_count` keys by read(begin, end), in pieces if the caller follows the progress.

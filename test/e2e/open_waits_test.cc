@@ -4,6 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +45,50 @@ class OwnCalls : public SystemCallHook {
   const pid_t owner_ = ::gettid();
 };
 
+// The reads of counts and rows by any thread, each with its first byte and its size.
+class CountsAndRows : public SystemCallHook {
+ public:
+  struct Part {
+    bool is_of_rows = false;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kPread) {
+      const std::string path = PathOf(*call);
+      const bool is_of_rows = path.ends_with(format::kRowsName);
+      const std::lock_guard lock(mutex_);
+      if (is_of_rows || path.ends_with(format::kStagingCountsName)) {
+        parts.push_back({is_of_rows, static_cast<uint64_t>(call->offset), call->size});
+      }
+    }
+    return call->Proceed();
+  }
+  std::vector<Part> parts;
+
+ private:
+  std::mutex mutex_;
+};
+
+// The names of the files whose maps of blocks other threads have asked for.
+class MapsOfOthers : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kLseek) {
+      const std::string path = PathOf(*call);
+      const std::lock_guard lock(mutex_);
+      (::gettid() == owner_ ? own : others).insert(path.substr(path.rfind('/') + 1));
+    }
+    return call->Proceed();
+  }
+  std::set<std::string> own;
+  std::set<std::string> others;
+
+ private:
+  const pid_t owner_ = ::gettid();
+  std::mutex mutex_;
+};
+
 class OpenWaitsTest : public ReclaimTest {
  protected:
   // A store with free rows, which was closed. *own has the calls of its opening alone.
@@ -55,6 +103,40 @@ class OpenWaitsTest : public ReclaimTest {
     ASSERT_TRUE(HasRowFile());
     own->calls.clear();
     ASSERT_NO_FATAL_FAILURE(Open());
+  }
+  // Rewrites the keys of one row, as they were first written.
+  void WriteRow(uint64_t row, uint64_t version) {
+    for (uint64_t i = row * kRowRecords; i < (row + 1) * kRowRecords; ++i) {
+      ASSERT_NO_FATAL_FAILURE(Write(i, version));
+    }
+  }
+  // How often the thread that makes a first read waits for reads of the key log meanwhile. The
+  // index on disk lacks the records of three rows that lie apart.
+  void CountKeyReads(IoBackend backend, size_t* count) {
+    store_.reset();
+    std::filesystem::remove_all(dir_.path());
+    options_.reclaim = Reclaim::kOff;
+    options_.key_group_bytes = kRowRecords * kKeyEntryBytes;
+    options_.io_backend = backend;
+    ASSERT_NO_FATAL_FAILURE(OpenOneRegion(64));
+    for (uint64_t row = 0; row < 20; ++row) ASSERT_NO_FATAL_FAILURE(WriteRow(row, 1));
+    for (const uint64_t row : {0, 2, 4, 6}) ASSERT_NO_FATAL_FAILURE(WriteRow(row, 2));
+    ASSERT_NO_FATAL_FAILURE(Compact());
+    // The index goes to disk when the store is closed.
+    std::string value;
+    ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
+    ASSERT_NO_FATAL_FAILURE(Open());
+    // They take the rows of records that are superseded.
+    for (const uint64_t row : {1, 3, 5}) ASSERT_NO_FATAL_FAILURE(WriteRow(row, 3));
+    ASSERT_NO_FATAL_FAILURE(Open());
+    OwnCalls own;
+    {
+      const ScopedHook hook(&own);
+      ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(kRowRecords)).view(), &value).ok());
+    }
+    EXPECT_EQ(value, ValueOf(SpreadKey(kRowRecords), 3));
+    *count = own.CountOf("pread key_0");
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld());
   }
 };
 
@@ -90,6 +172,51 @@ TEST_F(OpenWaitsTest, RowsThatWereFoundFreeAreFlushedBeforeTheyArePunchedOut) {
   ASSERT_NO_FATAL_FAILURE(Compact());
   EXPECT_LT(own.FirstOf("fdatasync staging_counts"), own.FirstOf("fdatasync key_rows"));
   EXPECT_LT(own.FirstOf("fdatasync key_rows"), own.FirstOf("fallocate"));
+}
+
+// Reads ahead end in about the order in which they began.
+TEST_F(OpenWaitsTest, OfTheRowsTheLastAreWaitedForFirst) {
+  OwnCalls own;
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
+  store_.reset();
+  CountsAndRows read;
+  const ScopedHook hook(&read);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_GE(read.parts.size(), 3u);
+  EXPECT_FALSE(read.parts[0].is_of_rows) << "rows are read once the counts are known";
+  EXPECT_TRUE(read.parts[1].is_of_rows);
+  EXPECT_EQ(read.parts[1].offset + read.parts[1].size,
+            std::filesystem::file_size(dir_.Join(format::kRowsName)));
+}
+
+TEST_F(OpenWaitsTest, RowsThatLieApartAreReadAtOnce) {
+  size_t one_by_one = 0;
+  ASSERT_NO_FATAL_FAILURE(CountKeyReads(IoBackend::kPsync, &one_by_one));
+  size_t at_once = 0;
+  ASSERT_NO_FATAL_FAILURE(CountKeyReads(IoBackend::kAuto, &at_once));
+  EXPECT_EQ(one_by_one, at_once + 3);
+}
+
+// By another thread, so that the read waits for none of them alone.
+TEST_F(OpenWaitsTest, AFirstReadHasTheMapsOfItsFilesRead) {
+  OwnCalls own;
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
+  std::string value;
+  ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
+  ASSERT_NO_FATAL_FAILURE(Open());
+  MapsOfOthers maps;
+  const ScopedHook hook(&maps);
+  ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
+  // Waits for the threads of the store.
+  store_.reset();
+  EXPECT_TRUE(maps.own.empty());
+  const auto has = [&maps](const std::string& begin) {
+    return std::any_of(maps.others.begin(), maps.others.end(),
+                       [&](const std::string& name) { return name.starts_with(begin); });
+  };
+  EXPECT_TRUE(has(format::kKeyFilePrefix + std::string("0")));
+  EXPECT_TRUE(has(format::kIndexFilePrefix));
+  EXPECT_TRUE(has(format::kValueFilePrefix));
 }
 
 }  // namespace
