@@ -139,7 +139,7 @@ void BuildContext::Undo() {
 }
 
 void BuildContext::Undo(uint32_t bucket) {
-  log_->DetachListener(bucket);
+  log_->SuspendListener(bucket);
   buckets_[bucket].Forget();
 }
 

@@ -3,8 +3,8 @@
 //
 // Thread safety: the log calls an AppendListener under the lock of the bucket that it names, in the
 // order of sequence numbers. The log keeps the pointer until DetachListener; the index owns the
-// listener. Invariant: it hears of every record of its bucket from its cut on, each once. It also
-// hears of each record that moves.
+// listener. Invariant: it hears of every record of its bucket from its cut on, each once, until it
+// is suspended. It also hears of each record that moves. A suspended one is still asked for views.
 #ifndef ENGINE_RACE_LOG_APPEND_LISTENER_H_
 #define ENGINE_RACE_LOG_APPEND_LISTENER_H_
 

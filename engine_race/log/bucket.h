@@ -162,6 +162,8 @@ struct alignas(64) Bucket {
   uint32_t durable_row_end = 0;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
+  // Tells what views show: the listener, or the one that is suspended.
+  AppendListener* views = nullptr;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_versions;
   // By row: slots that were given up and not released, and those that wait for RowMover::Settle.

@@ -116,6 +116,10 @@ class BucketLog {
   Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const {
     return reader_.LookAtBucket(bucket, first_sequence, cut);
   }
+  // Tells the listener of no more records until it cuts the bucket anew. It is still asked for its
+  // views: reads at a view may be under way.
+  void SuspendListener(uint32_t bucket) { reader_.SuspendListener(bucket); }
+  // For good, before the listener is destroyed.
   void DetachListener(uint32_t bucket) { reader_.DetachListener(bucket); }
   // Runs `function` while no writer appends to the bucket: neither Prepare nor OnAppend of its
   // listener runs meanwhile. Lock order: the bucket's lock first, then the locks that a listener

@@ -107,6 +107,7 @@ Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendList
   bucket.AwaitRelease(&lock);
   ENGINE_RACE_RETURN_IF_ERROR(TakeCut(number, first_sequence, cut));
   bucket.listener = listener;
+  bucket.views = listener;
   bucket.followed.change_count_at_cut = bucket.followed.change_count;
   return Status::Ok();
 }
@@ -153,11 +154,19 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   return Status::Ok();
 }
 
+void LogReader::SuspendListener(uint32_t number) const {
+  Bucket& bucket = context_.buckets[number];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
+  bucket.listener = nullptr;
+}
+
 void LogReader::DetachListener(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
   std::unique_lock<std::mutex> lock(bucket.mutex);
   bucket.AwaitRelease(&lock);
   bucket.listener = nullptr;
+  bucket.views = nullptr;
 }
 
 Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEntry* entry) const {

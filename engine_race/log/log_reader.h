@@ -28,6 +28,7 @@ class LogReader {
   Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
                    BucketCut* cut) const;
   Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
+  void SuspendListener(uint32_t bucket) const;
   void DetachListener(uint32_t bucket) const;
   Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const;
   uint64_t FirstSince(uint32_t bucket, const BucketMoment& since) const;

@@ -232,7 +232,7 @@ Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& content) {
   ENGINE_RACE_RETURN_IF_ERROR(written);
   // Views of lower versions may show records that stay in the row.
   if (is_born && before.held.empty()) {
-    bucket.row_versions[index] = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
+    bucket.row_versions[index] = bucket.views == nullptr ? 0 : bucket.views->CurrentVersion();
   }
   bucket.table.SetRow(index, row, std::move(run));
   bucket.CountGaps(index);

@@ -246,7 +246,7 @@ void RowMover::Describe(uint32_t number, uint32_t row, FreedSlots* freed) const 
   freed->bucket = number;
   freed->row = row;
   freed->first_version = bucket.row_versions[row];
-  freed->version = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
+  freed->version = bucket.views == nullptr ? 0 : bucket.views->CurrentVersion();
 }
 
 uint64_t RowMover::BytesOf(const FreedSlots& freed) const {

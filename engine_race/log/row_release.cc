@@ -135,8 +135,7 @@ bool RowMover::CanRelease(const FreedSlots& freed) {
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   // Acquire pairs with the release in ~CutPin.
   if (bucket.cut_count.load(std::memory_order_acquire) != 0) return false;
-  if (bucket.listener != nullptr &&
-      bucket.listener->HasViewIn(freed.first_version, freed.version)) {
+  if (bucket.views != nullptr && bucket.views->HasViewIn(freed.first_version, freed.version)) {
     return false;
   }
   // Sequentially consistent: pairs with Bucket::ReuseCount. A reader that finds the old count after

@@ -11,6 +11,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine_race/index/bucket_index.h"
@@ -18,6 +19,7 @@
 #include "test/faults/system_calls.h"
 #include "test/index/fail_index_calls.h"
 #include "test/index/paged_index_fixture.h"
+#include "test/log/row_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -143,6 +145,39 @@ TEST_F(FailingExtentsTest, ABucketThatIsLostAgainRestsAndIsPagedAgain) {
   }
   EXPECT_EQ(index_->memory_bytes(), index_->WalkMemoryBytes());
   ExpectFinds(7);
+}
+
+// A read at the view may have found such a slot just before.
+TEST_F(FailingExtentsTest, SlotsThatAViewShowsAreNotReleasedWhileTheirBucketIsLost) {
+  std::atomic<int> lost_count{0};
+  std::atomic<uint64_t> released_bytes{0};
+  // The index says so between the loss and the build.
+  options_.log = [&](LogLevel, std::string_view message) {
+    if (message.find("it is built again") == std::string_view::npos) return;
+    log_->mover().Release();
+    released_bytes = log_->mover().released_bytes();
+    ++lost_count;
+  };
+  ASSERT_NO_FATAL_FAILURE(Fill(kKeys));
+  ViewRegistry::View view;
+  ASSERT_TRUE(index_->views().Take(&view).ok());
+  const uint32_t row_records = log_->geometry().row_records();
+  ASSERT_NO_FATAL_FAILURE(
+      GiveUpSlots(log_.get(), /*bucket=*/0, /*row=*/0, SlotBits::First(row_records)));
+  {
+    FailIndexCalls refuse(CallKind::kPread, EIO);
+    const ScopedHook hook(&refuse);
+    ValueRef ref;
+    for (auto at = newest_.begin(); lost_count == 0 && at != newest_.end(); ++at) {
+      ASSERT_NE(index_->Find(at->first, &ref).code(), Code::kIOError);
+    }
+  }
+  EXPECT_GT(lost_count, 0);
+  EXPECT_EQ(released_bytes, 0U);
+  ViewRegistry::Release(&view);
+  log_->mover().Release();
+  EXPECT_GT(log_->mover().released_bytes(), 0U);
+  Close();
 }
 
 // Calls written() for each extent that is written.

@@ -175,6 +175,7 @@ TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
 class ViewListener final : public TellingListener {
  public:
   bool HasViewIn(uint64_t, uint64_t) const noexcept override { return has_view; }
+  uint64_t CurrentVersion() const noexcept override { return 7; }
   bool has_view = true;
 };
 
@@ -203,6 +204,26 @@ TEST_F(RowMoverTest, OnlySlotsThatNoViewIsKnownToHoldAreReleasedSoon) {
   EXPECT_FALSE(mover.IsReleasing(0));
   EXPECT_FALSE(mover.HasWaiting(0));
   EXPECT_EQ(mover.releasable_bytes(), 0u);
+  Detach(log_.get());
+}
+
+// The index may lose its part of a bucket while views read records that it has found before.
+TEST_F(RowMoverTest, SlotsThatAViewHoldsStayWhileTheListenerIsSuspended) {
+  ViewListener listener;
+  RowMover& mover = log_->mover();
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  Attach(log_.get(), &listener);
+  ASSERT_TRUE(mover.Settle().ok());
+  log_->SuspendListener(0);
+  mover.Release();
+  EXPECT_EQ(mover.released_bytes(), 0u);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+  FreedSlots freed;
+  mover.Describe(0, 1, &freed);
+  EXPECT_EQ(freed.version, listener.CurrentVersion()) << "given up meanwhile";
+  listener.has_view = false;
+  mover.Release();
+  EXPECT_EQ(mover.released_bytes(), kRow * kValueBytes);
   Detach(log_.get());
 }
 
