@@ -66,19 +66,19 @@ type waiter struct {
 func (a *Account) Acquire(bytes int64, wait time.Duration) bool {
 	b := a.budget
 	b.mutex.Lock()
-	w := &waiter{bytes: bytes, needs: a.held + (shareOfFree+1)*bytes}
-	if b.fits(w) {
+	needs := a.held + (shareOfFree+1)*bytes
+	if b.fits(needs) {
 		b.used += bytes
 		a.held += bytes
 		b.mutex.Unlock()
 		return true
 	}
-	if wait <= 0 || w.needs > shareOfFree*(b.limit-a.held) {
+	if wait <= 0 || needs > shareOfFree*(b.limit-a.held) {
 		b.mutex.Unlock()
 		return false
 	}
 	b.number++
-	w.number, w.ready = b.number, make(chan struct{})
+	w := &waiter{bytes: bytes, needs: needs, number: b.number, ready: make(chan struct{})}
 	heap.Push(&b.waiters, w)
 	b.mutex.Unlock()
 
@@ -117,7 +117,7 @@ func (a *Account) Release(bytes int64) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.used -= bytes
-	for len(b.waiters) > 0 && b.fits(b.waiters[0]) {
+	for len(b.waiters) > 0 && b.fits(b.waiters[0].needs) {
 		w := heap.Pop(&b.waiters).(*waiter)
 		b.used += w.bytes
 		close(w.ready)
@@ -135,8 +135,8 @@ func (a *Account) MoveTo(b *Budget) {
 	a.Force(held)
 }
 
-// fits tells whether the waiter's bytes may be taken. The caller holds the mutex.
-func (b *Budget) fits(w *waiter) bool { return w.needs <= shareOfFree*(b.limit-b.used) }
+// fits tells whether bytes may be taken by an account with these needs. The caller holds the mutex.
+func (b *Budget) fits(needs int64) bool { return needs <= shareOfFree*(b.limit-b.used) }
 
 // waiters is a heap: those who need least come first, and among equals those who came first.
 type waiters []*waiter
