@@ -36,6 +36,31 @@ type read struct {
 	value  []byte // nil: absent
 	memory *readMemory
 	done   chan error // has room for one
+
+	// Of a read of one key: its value as the answer of a call, and what gives the value back.
+	values [1][]byte
+	free   func()
+}
+
+// Reads of one key, which later calls use again. One that was given up still waits for its answer,
+// and goes to the garbage collector.
+var keyReads sync.Pool
+
+func newKeyRead(ctx context.Context, key uint64) *read {
+	r, _ := keyReads.Get().(*read)
+	if r == nil {
+		r = &read{done: make(chan error, 1)}
+		r.free = r.release
+	}
+	r.ctx, r.key = ctx, key
+	return r
+}
+
+// release ends the use of the value. It is called once, and only after an answer without an error.
+func (r *read) release() {
+	r.memory.release()
+	r.ctx, r.value, r.memory, r.values[0] = nil, nil, nil, nil
+	keyReads.Put(r)
 }
 
 // reader answers linearizable reads of one shard. Calls that wait share a read index: it is asked
@@ -81,8 +106,12 @@ func (re *reader) noteLeaderChange() {
 	re.leaderLost = make(chan struct{})
 }
 
+// look calls `look` when a read index has come.
+func (re *reader) look(ctx context.Context, look func(r *replica.Replica) error) error {
+	return re.do(&read{ctx: ctx, look: look, done: make(chan error, 1)})
+}
+
 func (re *reader) do(r *read) error {
-	r.done = make(chan error, 1)
 	re.mu.Lock()
 	re.queue = append(re.queue, r)
 	re.mu.Unlock()

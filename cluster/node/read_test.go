@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -68,6 +69,46 @@ func TestMemoryOfReadsIsUsedAgainWhenAllHaveReleasedIt(t *testing.T) {
 		m.release()
 	}
 	t.Fatal("nobody gets it")
+}
+
+// The answer of a call that gave up may still come: no later call may get it.
+func TestAReadThatWasGivenUpIsNotUsedAgain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	queue := &reader{stopped: make(chan struct{}), wakeup: make(chan struct{}, 1)}
+	s := &shard{reader: queue}
+	if _, _, err := s.read(ctx, []uint64{3}, service.Linearizable); !errors.Is(err,
+		service.ErrUnavailable) {
+		t.Fatalf("a call without time: %v", err)
+	}
+	for range 100 {
+		if newKeyRead(t.Context(), 4) == queue.queue[0] {
+			t.Fatal("a later call has the read of one that gave up")
+		}
+	}
+}
+
+func TestAReadThatWasAnsweredIsUsedAgain(t *testing.T) {
+	// The pool drops some of what it gets under the race detector.
+	for range 100 {
+		answered, memory := newKeyRead(t.Context(), 1), newReadMemory(2, 512)
+		memory.users.Store(2)
+		answered.memory, answered.value = memory, memory.Values[:512]
+		answered.values[0] = answered.value
+		answered.free()
+		r := newKeyRead(t.Context(), 2)
+		if memory.users.Load() != 1 {
+			t.Fatalf("the memory has %d users", memory.users.Load())
+		}
+		if r != answered {
+			continue
+		}
+		if r.key != 2 || r.value != nil || r.memory != nil || r.values[0] != nil {
+			t.Fatalf("the next call begins with %+v", r)
+		}
+		return
+	}
+	t.Fatal("no call gets it")
 }
 
 // Time-outs shorter than a tick are refused by dragonboat.

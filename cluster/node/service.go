@@ -176,17 +176,29 @@ func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) ([][]byte, func(),
 	error) {
 	d := n.directory.Load()
-	readPart := func(shardID uint64, keys []uint64) ([][]byte, func(), error) {
-		values, release, err := n.readShard(ctx, shardID, keys, c)
-		if errors.Is(err, errMoved) && n.awaitRoute(ctx, d) {
-			return n.Read(ctx, keys, c)
-		}
-		return values, release, err
+	if len(keys) == 1 {
+		return n.readPart(ctx, d, d.Ranges.ShardOf(keys[0]), keys, c)
 	}
 	parts := d.parts(len(keys), func(i int) uint64 { return keys[i] })
 	if len(parts) == 1 {
-		return readPart(parts[0].shardID, keys)
+		return n.readPart(ctx, d, parts[0].shardID, keys, c)
 	}
+	return n.readParts(ctx, d, parts, keys, c)
+}
+
+// readPart reads keys that belong to a shard as the directory has it.
+func (n *Node) readPart(ctx context.Context, d *Directory, shardID uint64, keys []uint64,
+	c service.Consistency) ([][]byte, func(), error) {
+	values, release, err := n.readShard(ctx, shardID, keys, c)
+	if errors.Is(err, errMoved) && n.awaitRoute(ctx, d) {
+		return n.Read(ctx, keys, c)
+	}
+	return values, release, err
+}
+
+// readParts reads the parts of a call side by side.
+func (n *Node) readParts(ctx context.Context, d *Directory, parts []part, keys []uint64,
+	c service.Consistency) ([][]byte, func(), error) {
 	values := make([][]byte, len(keys))
 	releases := make([]func(), len(parts))
 	release := func() {
@@ -202,7 +214,7 @@ func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) (
 		for i, place := range p.places {
 			mine[i] = keys[place]
 		}
-		got, free, err := readPart(p.shardID, mine)
+		got, free, err := n.readPart(ctx, d, p.shardID, mine, c)
 		if err == nil {
 			releases[p.number] = free
 			for i, place := range p.places {

@@ -285,22 +285,27 @@ func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) 
 		}
 		return readKeys(s.replica, keys)
 	}
-	r := &read{ctx: ctx}
 	if len(keys) == 1 {
-		r.key = keys[0]
+		r := newKeyRead(ctx, keys[0])
 		if err := s.reader.do(r); err != nil {
 			return nil, nil, err
 		}
-		return [][]byte{r.value}, r.memory.release, nil
+		r.values[0] = r.value
+		return r.values[:], r.free, nil
 	}
-	// A call that gives up leaves the results to the look-up, which may still be under way.
+	return s.readTogether(ctx, keys)
+}
+
+// readTogether reads keys at one moment. A call that gives up leaves the results to the look-up,
+// which may still be under way.
+func (s *shard) readTogether(ctx context.Context, keys []uint64) (values [][]byte, release func(),
+	err error) {
 	var got [][]byte
 	var free func()
-	r.look = func(from *replica.Replica) (err error) {
+	if err := s.reader.look(ctx, func(from *replica.Replica) (err error) {
 		got, free, err = readKeys(from, keys)
 		return err
-	}
-	if err := s.reader.do(r); err != nil {
+	}); err != nil {
 		return nil, nil, err
 	}
 	return got, free, nil
@@ -308,7 +313,7 @@ func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) 
 
 // barrier waits until the replica has applied all that was committed before the call.
 func (s *shard) barrier(ctx context.Context) error {
-	return s.reader.do(&read{ctx: ctx, look: func(*replica.Replica) error { return nil }})
+	return s.reader.look(ctx, func(*replica.Replica) error { return nil })
 }
 
 // look calls a lookup of another kind.
@@ -323,5 +328,5 @@ func (s *shard) look(ctx context.Context, query any, c service.Consistency) erro
 		}
 		return lookupError(look(s.replica))
 	}
-	return s.reader.do(&read{ctx: ctx, look: look})
+	return s.reader.look(ctx, look)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"engine_race/cluster/budget"
 	"engine_race/cluster/service"
 )
 
@@ -62,8 +63,8 @@ func (c *client) executeReads(requests []request) int {
 
 // readAndReply reads the keys of all requests in one call.
 func (c *client) readAndReply(requests []request, keys []uint64, begin time.Time) {
-	values, release, err := c.readKeys(keys)
-	defer release()
+	values, held, err := c.readKeys(keys)
+	defer held.release()
 	for i := range requests {
 		r := &requests[i]
 		failure := err
@@ -77,30 +78,41 @@ func (c *client) readAndReply(requests []request, keys []uint64, begin time.Time
 	}
 }
 
-// readKeys gives the values of keys, nil for an absent one. They may be used until release is
-// called, and hold bytes in flight until then.
-func (c *client) readKeys(keys []uint64) (values [][]byte, release func(), err error) {
+// heldRead is what a read holds until its values are no longer used.
+type heldRead struct {
+	account *budget.Account
+	bytes   int64
+	free    func() // nil: the service holds nothing
+}
+
+func (h heldRead) release() {
+	if h.free != nil {
+		h.free()
+	}
+	if h.account != nil {
+		h.account.Release(h.bytes)
+	}
+}
+
+// readKeys gives the values of keys, nil for an absent one. They may be used until `held` is
+// released, which holds bytes in flight until then.
+func (c *client) readKeys(keys []uint64) (values [][]byte, held heldRead, err error) {
 	if len(keys) == 0 {
-		return nil, func() {}, nil
+		return nil, held, nil
 	}
 	reserved := int64(len(keys)) * int64(c.server.sizes.valueReplyBytes)
 	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
-		return nil, func() {}, errBusyMemory
+		return nil, held, errBusyMemory
 	}
-	values, free, err := c.server.service.Read(c.server.callContext(), keys, c.consistency())
-	release = func() {
-		if free != nil {
-			free()
-		}
-		c.account.Release(reserved)
-	}
+	held.account, held.bytes = c.account, reserved
+	values, held.free, err = c.server.service.Read(c.server.callContext(), keys, c.consistency())
 	if err == nil && len(values) != len(keys) {
 		err = errors.New("the service gave another number of values")
 	}
 	if err != nil {
 		err = serviceReply(err, reading)
 	}
-	return values, release, err
+	return values, held, err
 }
 
 // replyRead replies to a read. It takes the values of its keys from the front of `values`.

@@ -173,8 +173,8 @@ func (c *client) execReads(requests []request, ops []service.Op) error {
 	for i, op := range ops {
 		keys[i] = op.Key
 	}
-	values, release, err := c.readKeys(keys)
-	defer release()
+	values, held, err := c.readKeys(keys)
+	defer held.release()
 	if err != nil {
 		return err
 	}
