@@ -68,8 +68,8 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
   if (context_.latch.latched()) [[unlikely]] {
     return context_.latch.status();
   }
-  if (!bucket.staging_verified) [[unlikely]] {
-    ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
+  if (!bucket.may_stage) [[unlikely]] {
+    ENGINE_RACE_RETURN_IF_ERROR(groups_.PrepareStaging(part->bucket));
   }
   if (bucket.listener != nullptr && HasPut(plan_, *part)) {
     ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom());
@@ -155,6 +155,8 @@ Status BatchHolds::ReservePlaces(LaneKind kind, const BatchPart& part, bool* mus
 void BatchHolds::GiveBack(const BatchPart& part) {
   Bucket& bucket = context_.buckets[part.bucket];
   ENGINE_RACE_ASSERT(bucket.record_count == part.first_sequence);
+  // Its records may be staged.
+  bucket.may_stage = false;
   const uint64_t end = part.end_sequence();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
     for (uint64_t slot = NextGroup(*lane, part.first_sequence); slot < end;

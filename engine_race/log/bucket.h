@@ -136,6 +136,8 @@ struct alignas(64) Bucket {
   // Whether the unsynced records that this opening found staged match their checksums. That is
   // looked at before any is written to the logs, and before an append.
   bool staging_verified = false;
+  // See GroupWriter::PrepareStaging. Not false while a batch holds the bucket.
+  bool may_stage = false;
   std::atomic<bool> damaged{false};  // set at Open; only a follower changes it then
   Lane values;
   Lane keys;

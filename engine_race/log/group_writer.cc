@@ -54,8 +54,8 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
     if (context_.latch.latched()) [[unlikely]] {
       return context_.latch.status();
     }
-    if (!bucket.staging_verified) [[unlikely]] {
-      ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
+    if (!bucket.may_stage) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(PrepareStaging(index));
     }
     ENGINE_RACE_RETURN_IF_ERROR(rows_.MakeRoom(index));
     // A full group that nobody writes is one whose write failed. It is written first, so that a
@@ -72,7 +72,7 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
     }
     bucket.Wait(lock);
   }
-  ENGINE_RACE_ASSERT(bucket.HasRoom() && bucket.staging_verified);
+  ENGINE_RACE_ASSERT(bucket.HasRoom() && bucket.may_stage);
   return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
 }
 
@@ -128,6 +128,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value, uint6
   // Memory for a failure's message was refused: the record may be counted.
   if (!ended) written = Status(Code::kIOError, {});
   if (!written.ok()) [[unlikely]] {
+    bucket.may_stage = false;
     context_.latch.LatchIfLasting(written);
     return written;
   }
@@ -248,6 +249,21 @@ Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status wr
     bucket.changed.notify_all();
   }
   return written;
+}
+
+Status GroupWriter::PrepareStaging(uint32_t index) {
+  Bucket& bucket = context_.buckets[index];
+  ENGINE_RACE_ASSERT(!bucket.held && !bucket.may_stage);
+  if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
+  bool has_cleared = false;
+  for (uint32_t place = 0; place < format::kKeyPlaces; ++place) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.ClearKeysFrom(index, place, bucket.record_count, &has_cleared));
+  }
+  // After a failure before this some are left, so the next call flushes what is cleared now.
+  if (has_cleared) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
+  bucket.may_stage = true;
+  return Status::Ok();
 }
 
 Status GroupWriter::RequireVerifiedStaging(uint32_t index) {

@@ -60,6 +60,11 @@ class GroupWriter {
   // that this opening found staged do not verify; the next opening is then told to verify
   // everything.
   Status RequireVerifiedStaging(uint32_t bucket);
+  // Under the bucket's lock, before anything is staged: RequireVerifiedStaging, and no place holds
+  // entries of records that the bucket does not have. A batch that was refused or killed leaves
+  // some, and its numbers are given to other records. A loss of power may keep their counts and the
+  // old entries.
+  Status PrepareStaging(uint32_t bucket);
 
  private:
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);

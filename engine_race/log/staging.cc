@@ -210,13 +210,6 @@ Status Staging::PrepareStore(const Area& area, uint32_t bucket, uint64_t place_o
   return Status::Ok();
 }
 
-Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const {
-  ENGINE_RACE_ASSERT(count <= geometry_.keys_per_group());
-  const std::vector<format::KeyEntry> none(count);
-  return files_.staged_keys.Write(none.data(), count * sizeof(format::KeyEntry),
-                                  geometry_.KeyPlaceOffset(bucket, place));
-}
-
 // Orders streamed values before the store that counts them.
 void Staging::Fence() { _mm_sfence(); }
 

@@ -85,6 +85,10 @@ class Staging {
   static void Fence();
   // Puts zeros instead of the first `count` entries of a place.
   Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
+  // Puts zeros instead of those entries in a place whose sequence numbers are not below
+  // `record_count`. *has_cleared: set if there are any.
+  Status ClearKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
+                       bool* has_cleared) const;
 
   // Replaces one word of the bucket's counts at once, by a store or a pwrite of eight aligned
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be

@@ -1,4 +1,4 @@
-// Reserves and gives back disk space, and populates pages for mapped staging.
+// Reserves and gives back disk space, populates pages for mapped staging, and clears entries.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -113,6 +113,35 @@ void Staging::GiveBack(uint32_t bucket) noexcept {
   if (mapped_) populated_[bucket] = PopulatedPlaces();
   // Relaxed: a statistic.
   reserved_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const {
+  ENGINE_RACE_ASSERT(count <= geometry_.keys_per_group());
+  const std::vector<format::KeyEntry> none(count);
+  return files_.staged_keys.Write(none.data(), count * sizeof(format::KeyEntry),
+                                  geometry_.KeyPlaceOffset(bucket, place));
+}
+
+Status Staging::ClearKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
+                              bool* has_cleared) const {
+  const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
+  const io::File& file = files_.staged_keys;
+  if (!file.MayHoldData(offset, offset + geometry_.key_group_bytes)) return Status::Ok();
+  std::array<format::KeyEntry, kMaxKeyGroupBytes / sizeof(format::KeyEntry)> entries;
+  const uint64_t count = geometry_.keys_per_group();
+  ENGINE_RACE_RETURN_IF_ERROR(ReadKeys(bucket, place, 0, count, entries.data()));
+  uint64_t begin = count;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (entries[i] == format::KeyEntry{} || entries[i].sequence() < record_count) continue;
+    entries[i] = {};
+    begin = std::min(begin, i);
+    end = i + 1;
+  }
+  if (end == 0) return Status::Ok();
+  *has_cleared = true;
+  return file.Write(&entries[begin], (end - begin) * sizeof(entries[0]),
+                    offset + begin * sizeof(entries[0]));
 }
 
 // Makes sure that these bytes of a place have their space, and those between them and what has it.

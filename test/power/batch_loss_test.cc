@@ -268,6 +268,52 @@ TEST_F(BatchLossTest, ALargeOneThatWasKilledDoesNotComeBack) {
   }
 }
 
+// Likewise in the middle of one that is staged. The next records get the numbers that the batch's
+// had, and the disk may have the counts of these, and the entries and values of the batch.
+TEST_F(BatchLossTest, AStagedOneThatWasKilledDoesNotComeBack) {
+  Options options = FourBuckets(SyncMode::kNone);
+  options.staging_mode = StagingMode::kWritten;
+  for (const uint64_t before_count : {0, 1, 3}) {
+    auto machine = NewMachine();
+    machine->Open(options);
+    ASSERT_NE(machine->store(), nullptr);
+    ASSERT_TRUE(machine->store()->Write(Uniform(1, 9)).ok());
+    machine->WriteKeys(100, 100 + before_count);
+    std::string killed;
+    machine->disk()->on_event = [&](const std::string& event) {
+      if (event != "before pwrite staging_batches" || !killed.empty()) return;
+      killed = StateOf(machine.get(), CrashBias::KeepAll());
+    };
+    ASSERT_TRUE(machine->store()->Write(Uniform(3, 2)).ok());
+    const std::string boot_id = machine->boot_id_path();
+    machine.reset();
+    ASSERT_FALSE(killed.empty());
+    machine = std::make_unique<Machine>(killed, boot_id);
+    machine->Open(options);
+    ASSERT_NE(machine->store(), nullptr);
+    for (uint64_t n = 200; n < 205; ++n) {
+      ASSERT_TRUE(machine->store()->Write(KeyOf(n), ValueOf(n, 3)).ok());
+    }
+    const std::string state = StateOf(machine.get(), CrashBias::KeepAll());
+    const std::string synced = StateOf(machine.get(), CrashBias::KeepNone());
+    machine.reset();
+    for (const char* name : {"staging_keys", "staging_values"}) {
+      std::filesystem::copy_file(synced + "/" + name, state + "/" + name,
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+    auto booted = Boot(state);
+    booted->Open(options);
+    ASSERT_NE(booted->store(), nullptr);
+    for (const auto& [key, version] : RangeOf(booted->store(), "", "")) {
+      EXPECT_NE(version, 2) << key;
+    }
+    booted.reset();
+    Drop(killed);
+    Drop(synced);
+    Drop(state);
+  }
+}
+
 // Other threads write single records meanwhile, so batches share the journal's turns.
 TEST_F(BatchLossTest, BesideSingleWrites) {
   auto machine = NewMachine();
