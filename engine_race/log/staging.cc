@@ -340,9 +340,12 @@ Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* b
   return FullGroup(values_, geometry_.layout.is_aligned(), offset, buffer, group);
 }
 
+// A page in which this opening has staged nothing may be a hole. On a full tmpfs to look at it
+// through the mapping is a SIGBUS. The last page of a group was stored into.
 Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                          const char** group) {
-  return FullGroup(keys_, true, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
+  return FullGroup(keys_, keys_.group_bytes <= kPageBytes, geometry_.KeyPlaceOffset(bucket, place),
+                   buffer, group);
 }
 
 Status Staging::FullGroup(const Area& area, bool may_be_mapped, uint64_t offset,

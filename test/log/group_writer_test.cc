@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <thread>
 
 #include "test/eventually.h"
 #include "test/log/log_parts_test_util.h"
+#include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -111,6 +113,37 @@ TEST(GroupWriterTest, StagingThatDoesNotVerifyRefusesTheFirstWriteOfItsBucket) {
   EXPECT_EQ(parts.context.buckets[0].RecordCount(), 2u);
   EXPECT_EQ(parts.Counts().page_cache_id, 0u) << "the next opening verifies everything";
   EXPECT_TRUE(parts.Append(1, 2).ok()) << "other buckets go on";
+}
+
+class ReadsGroups : public KeyGroupListener {
+ public:
+  void OnKeyGroup(uint32_t /*bucket*/, std::span<const format::KeyEntry> entries,
+                  uint64_t /*record_count*/) noexcept override {
+    for (const format::KeyEntry& entry : entries) (entry == format::KeyEntry{} ? empty : full)++;
+  }
+  int empty = 0;
+  int full = 0;
+};
+
+// The group's first page was given back when its records were synced. On a full tmpfs a look at it
+// through the mapping would end the process.
+TEST(GroupWriterTest, APageThatWasGivenBackStaysAHole) {
+  const TempDir dir(FastParent());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
+  ASSERT_TRUE(log->staging_mapped());
+  const uint64_t group = log->geometry().keys_per_group();
+  ASSERT_GT(group, format::kPageEntries);
+  ReadsGroups listener;
+  log->set_key_group_listener(&listener);
+  AppendMany(log.get(), 0, format::kPageEntries);
+  ASSERT_TRUE(log->Sync().ok());
+  log->GiveBackStaging(0);
+  AppendMany(log.get(), format::kPageEntries, group);
+  EXPECT_EQ(listener.empty, static_cast<int>(format::kPageEntries));
+  EXPECT_EQ(listener.full, static_cast<int>(group - format::kPageEntries));
+  const uint64_t offset = log->geometry().KeyPlaceOffset(0, 0);
+  EXPECT_FALSE(log->files().staged_keys.MayHoldData(offset, offset + Staging::kPageBytes));
+  log->set_key_group_listener(nullptr);
 }
 
 }  // namespace
