@@ -342,16 +342,16 @@ void LogWriter::Poison(const Status& failure) noexcept {
   PutInDoubt();
 }
 
-// One bucket without a page cache id is enough for the next opening, so this may end halfway.
+// One bucket without a page cache id is enough for the next opening, so this may end halfway. It
+// goes past the mapping: the file system may be gone, and a store would be a SIGBUS.
 void LogWriter::PutInDoubt() noexcept {
   const Status noted = Guarded([this] {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     Status first_failure;
     for (uint32_t bucket = 0; bucket < context_.geometry().bucket_count; ++bucket) {
       if (context_.buckets[bucket].damaged) continue;
-      Status published =
-          context_.staging.PublishWord(bucket, format::WordKind::kPageCache, /*payload=*/0);
-      if (first_failure.ok()) first_failure = std::move(published);
+      Status written =
+          context_.staging.WriteWord(bucket, format::WordKind::kPageCache, /*payload=*/0);
+      if (first_failure.ok()) first_failure = std::move(written);
     }
     return first_failure;
   });
