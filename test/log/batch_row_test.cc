@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/log/batch_intents.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/row_mover.h"
 #include "engine_race/log/syncer.h"
@@ -154,6 +155,29 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
     ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
   }
   EXPECT_EQ(punch_count, 1);
+}
+
+// Whoever has made it: no record is looked for in a slot that there is not.
+TEST(BatchRowTest, AnIntentDoesNotCountRecordsThatNoRowHolds) {
+  const TempDir dir;
+  {
+    RowParts store(TinyLogOptions(), dir.path());
+    store.parts.AppendKeys(0, 256);
+    ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+    ASSERT_EQ(store.bucket(0).table.RunEnd(), 256u);
+    BatchIntents intents;
+    ASSERT_TRUE(intents.Open(store.parts.context.files, /*mapped=*/false, 0600).ok());
+    const std::array<format::BatchIntentEntry, 1> counts = {{{256 + 3, 0, 0}}};
+    ASSERT_TRUE(intents.Commit(0, counts).ok());
+  }
+  for (const bool read_only : {false, true}) {
+    Options options = TinyLogOptions();
+    options.read_only = read_only;
+    const auto log = OpenLog(options, dir.path());
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(log->RecordCount(0), 256u);
+    EXPECT_EQ(RecordsOf(log.get(), 0).size(), 256u);
+  }
 }
 
 // The room that the listener has made for a batch is the batch's.
