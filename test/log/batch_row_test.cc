@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/sys.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/row_mover.h"
@@ -137,7 +138,6 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
   RowParts store(TinyLogOptions(), dir.path());
   store.parts.AppendKeys(0, 256);
   ASSERT_TRUE(store.parts.context.files.slots.Give(0, 0, 1024).ok());
-  store.bucket(0).reserved_values = 1024;
   int punch_count = 0;
   CallWatch watch([&](SystemCall* call) {
     if (call->kind != CallKind::kFallocate || !PathOf(*call).ends_with("value_00")) {
@@ -155,6 +155,30 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
     ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
   }
   EXPECT_EQ(punch_count, 1);
+}
+
+// An earlier opening has reserved it: this one knows nothing of it.
+TEST(BatchRowTest, SpaceReservedByAnEarlierOpeningGoesToo) {
+  const TempDir dir;
+  const auto bytes_of = [&](const char* name) {
+    uint64_t bytes = 0;
+    EXPECT_TRUE(sys::AllocatedBytes(AT_FDCWD, dir.Join(name), &bytes).ok());
+    return bytes;
+  };
+  uint64_t written_bytes = 0;
+  {
+    RowParts store(TinyLogOptions(), dir.path());
+    store.parts.AppendKeys(0, 256);
+    const SlotFiles& slots = store.parts.context.files.slots;
+    ASSERT_TRUE(slots.Give(0, 0, 1024).ok());
+    written_bytes = bytes_of("value_00");
+    store.parts.writer.ReserveAhead(0, LaneKind::kValues, 256 / 4);
+    if (bytes_of("value_00") == written_bytes) GTEST_SKIP() << "no space can be reserved here";
+  }
+  RowParts store(TinyLogOptions(), dir.path());
+  ASSERT_GT(bytes_of("value_00"), written_bytes);
+  ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+  EXPECT_EQ(bytes_of("value_00"), written_bytes);
 }
 
 // Whoever has made it: no record is looked for in a slot that there is not.
