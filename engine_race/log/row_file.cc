@@ -209,7 +209,9 @@ Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw) {
   uint64_t row_end = 0;
   raw->is_whole = CodecOf(files, bucket).DecodeHead(head, &row_end);
   if (!raw->is_whole || row_end == format::kNoRows) return Status::Ok();
-  raw->is_whole = row_end <= geometry.rows_per_bucket();
+  // Rows without a place are damage, and take no memory.
+  raw->is_whole = row_end <= std::min(geometry.rows_per_bucket(),
+                                      files.slots.SlotEnd(bucket) / geometry.row_records());
   if (!raw->is_whole) return Status::Ok();
   raw->has_rows = true;
   raw->images.resize(row_end);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "test/faults/fault_plan.h"
+#include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/row_test_util.h"
 
@@ -322,6 +323,17 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   EXPECT_FALSE(IsDamaged());
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1).ok());
   EXPECT_TRUE(IsDamaged()) << "rows behind the bucket";
+}
+
+// A head passes its check in whatever table of segments it lies.
+TEST_F(RowFileTest, RowsWithoutAPlaceTakeNoMemory) {
+  ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(5), Row()}));
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, geometry().rows_per_bucket()).ok());
+  static size_t most_bytes;
+  most_bytes = 0;
+  const WatchMemory watch([](size_t size) { most_bytes = std::max(most_bytes, size); });
+  EXPECT_TRUE(IsDamaged());
+  EXPECT_LT(most_bytes, geometry().rows_per_bucket() * sizeof(format::RowImages) / 2);
 }
 
 TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
