@@ -147,8 +147,9 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
                               " and " + std::to_string(number) + " are of one segment");
   }
   ENGINE_RACE_RETURN_IF_ERROR(prepare(place.file));
-  Take(place);
+  // Both may find no memory. A place that is taken and not published would not be looked at again.
   Lengthen(entry.bucket, entry.index + uint64_t{1});
+  Take(place);
   Publish(entry.bucket, entry.index, place);
   return Status::Ok();
 }

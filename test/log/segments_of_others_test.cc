@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
+#include "engine_race/base/guarded.h"
 #include "test/faults/call_watch.h"
+#include "test/index/refused_memory.h"
 #include "test/log/segment_table_fixture.h"
 
 namespace engine_race::test {
@@ -38,6 +43,36 @@ TEST_F(SegmentTableTest, MoreIsLoadedOfWhatOthersHaveAdded) {
     EXPECT_EQ(reader.given_count(0) + reader.given_count(1), 3u);
   }
   EXPECT_EQ(prepare_count, 2);
+}
+
+// A follower that finds no memory for a segment finds the segment later.
+TEST_F(SegmentTableTest, ASegmentThatFoundNoMemoryIsTakenLater) {
+  constexpr uint64_t kSegments = 40;
+  ASSERT_TRUE(Give(1, 0).ok());
+  std::vector<std::unique_ptr<SegmentTable>> readers;
+  for (int i = 0; i < 30; ++i) {
+    readers.push_back(std::make_unique<SegmentTable>(geometry_, kSeed, paths_));
+    ASSERT_TRUE(readers.back()->Load(file_, &damaged_count_).ok());
+  }
+  for (uint64_t index = 1; index < kSegments; ++index) ASSERT_TRUE(Give(1, index).ok());
+  const auto prepare = [](uint32_t) { return Status::Ok(); };
+  uint64_t refused_count = 0;
+  for (const std::unique_ptr<SegmentTable>& reader : readers) {
+    {
+      const RefuseMemory refuse(refused_count);
+      const Status loaded = Guarded([&] { return reader->LoadMore(1, prepare); });
+      EXPECT_NE(loaded.ok(), refuse.refused());
+      if (!refuse.refused()) break;
+    }
+    ++refused_count;
+    ASSERT_TRUE(reader->LoadMore(1, prepare).ok());
+    SegmentPlace place;
+    for (uint64_t index = 0; index < kSegments; ++index) {
+      EXPECT_TRUE(reader->Find(1, index, &place)) << index << " after refusal " << refused_count;
+    }
+  }
+  EXPECT_GT(refused_count, 3u);
+  EXPECT_LT(refused_count, readers.size());
 }
 
 // However large the table is.
