@@ -65,23 +65,24 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
   return Status::Ok();
 }
 
-// The highest index that an entry may name. Each segment of the bucket before it has had an entry.
-// So no hostile table makes the lists much longer.
-Status SegmentTable::MaxIndex(uint64_t* max_index) const {
+// How long all lists may be together. Each segment that is in a list has had an entry. A loss of
+// power may have cut off the last ones of each file. So no hostile table makes the lists much
+// longer.
+Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
-  *max_index = size_bytes / sizeof(SegmentEntry) + kEntriesAtOnce;
+  *most_listed = size_bytes / sizeof(SegmentEntry) + file_count_ * kPage + kEntriesAtOnce;
   return Status::Ok();
 }
 
 Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   file_ = &file;
   *damaged_count = 0;
-  uint64_t max_index = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MaxIndex(&max_index));
+  uint64_t most_listed = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
   const auto is_ready = [](uint32_t) { return Status::Ok(); };
   const auto take = [&](const SegmentEntry& entry, uint64_t number) {
-    return TakeEntry(entry, number, max_index, damaged_count, is_ready);
+    return TakeEntry(entry, number, most_listed, damaged_count, is_ready);
   };
   size_t count = kEntriesAtOnce;
   for (uint64_t number = 0; count == kEntriesAtOnce; number += count) {
@@ -91,10 +92,10 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
 }
 
 Status SegmentTable::LoadMore(uint32_t bucket, PrepareFn prepare) {
-  uint64_t max_index = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MaxIndex(&max_index));
+  uint64_t most_listed = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
   for (const Path& path : paths_) {
-    ENGINE_RACE_RETURN_IF_ERROR(TakeNew(FileOf(path, bucket), max_index, prepare));
+    ENGINE_RACE_RETURN_IF_ERROR(TakeNew(FileOf(path, bucket), most_listed, prepare));
   }
   return Status::Ok();
 }
@@ -102,10 +103,10 @@ Status SegmentTable::LoadMore(uint32_t bucket, PrepareFn prepare) {
 // Places of a file are given from the lowest one on. So all new ones lie behind those that are
 // known. An entry in front of others may never be read: it is damaged, or its writer could not
 // write it. So the pages behind are read up to the end of the table.
-Status SegmentTable::TakeNew(uint32_t file, uint64_t max_index, PrepareFn prepare) {
+Status SegmentTable::TakeNew(uint32_t file, uint64_t most_listed, PrepareFn prepare) {
   uint64_t damaged_count = 0;
   const auto take = [&](const SegmentEntry& entry, uint64_t number) {
-    return TakeEntry(entry, number, max_index, &damaged_count, prepare);
+    return TakeEntry(entry, number, most_listed, &damaged_count, prepare);
   };
   size_t count = kPage;
   for (uint64_t page = NextPlace(file) / kPage; count == kPage; ++page) {
@@ -120,7 +121,7 @@ uint64_t SegmentTable::NextPlace(uint32_t file) {
   return next_[file];
 }
 
-Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t max_index,
+Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t most_listed,
                                uint64_t* damaged_count, PrepareFn prepare) {
   const uint64_t page = number / kPage;
   const auto file = static_cast<uint32_t>(page % file_count_);
@@ -131,7 +132,8 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
   const bool set_aside = entry.bucket == format::kNoBucket;
   // A place that its device does not have is none of this store's.
   if (in_file >= CapacityOf(file) || (entry.bucket >= geometry_.bucket_count && !set_aside) ||
-      entry.index >= std::min(max_index, format::kMaxSegmentsPerBucket) ||
+      entry.index >= format::kMaxSegmentsPerBucket ||
+      (!set_aside && !MayList(entry.bucket, entry.index, most_listed)) ||
       entry.check != EntryOf(entry.bucket, entry.index, number).check) {
     ++*damaged_count;
     return Status::Ok();
@@ -152,6 +154,12 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
   Take(place);
   Publish(entry.bucket, entry.index, place);
   return Status::Ok();
+}
+
+// Under mutex_. Whether the lists stay short with that segment in them.
+bool SegmentTable::MayList(uint32_t bucket, uint64_t index, uint64_t most_listed) const {
+  const uint64_t end = SegmentEnd(bucket);
+  return listed_count_ - end + std::max(end, index + 1) <= most_listed;
 }
 
 uint64_t SegmentTable::CapacityOf(uint32_t file) const {
@@ -194,7 +202,9 @@ void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& 
   // Release, for the acquires in Find and SegmentEnd.
   lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(WordOf(place),
                                                                   std::memory_order_release);
-  if (index >= ends_[bucket].load(std::memory_order_relaxed)) {
+  const uint64_t end = ends_[bucket].load(std::memory_order_relaxed);
+  if (index >= end) {
+    listed_count_ += index + 1 - end;
     ends_[bucket].store(index + 1, std::memory_order_release);
   }
 }

@@ -114,9 +114,10 @@ class SegmentTable {
   // *read_count: how many of them the file has.
   template <typename TakeFn>
   Status ReadEntries(uint64_t number, size_t count, size_t* read_count, const TakeFn& take) const;
-  Status MaxIndex(uint64_t* max_index) const;
-  Status TakeNew(uint32_t file, uint64_t max_index, PrepareFn prepare);
-  Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t max_index,
+  Status MostListed(uint64_t* most_listed) const;
+  bool MayList(uint32_t bucket, uint64_t index, uint64_t most_listed) const;
+  Status TakeNew(uint32_t file, uint64_t most_listed, PrepareFn prepare);
+  Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t most_listed,
                    uint64_t* damaged_count, PrepareFn prepare);
   // The first place of a file that was not given.
   uint64_t NextPlace(uint32_t file);
@@ -153,6 +154,8 @@ class SegmentTable {
   // Of each file: which places were given, and the first that was not.
   std::vector<std::vector<bool>> given_;
   std::vector<uint64_t> next_;
+  // The sum of ends_.
+  uint64_t listed_count_ = 0;
   // Load found entries that nothing may have flushed.
   bool unsynced_ = true;
   // A write has failed, and its entries may be there. Others of the same segments would be two.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/checksum.h"
 #include "engine_race/base/sys.h"
 #include "test/faults/call_watch.h"
 #include "test/log/segment_table_fixture.h"
@@ -105,6 +106,22 @@ TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
 }
 
 // What one says of a place far away takes no memory for those between.
+// Entries that pass their checks, each far behind all others of its bucket.
+TEST_F(SegmentTableTest, AHostileTableMakesNoLongLists) {
+  constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
+  constexpr uint32_t kIndex = 4500;
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    const uint64_t number = bucket / 4 * format::kTablePageSegments + bucket % 4;
+    const uint64_t words[] = {bucket, kIndex, number};
+    const format::SegmentEntry entry = {bucket, kIndex,
+                                        Hash64(words, sizeof(words), kSeed ^ kEntrySeed)};
+    ASSERT_TRUE(file_.Write(&entry, sizeof(entry), number * sizeof(entry)).ok());
+  }
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, geometry_.bucket_count - 1);
+  EXPECT_EQ(All().size(), 1u);
+}
+
 TEST_F(SegmentTableTest, ADamagedEntryTakesNoPlace) {
   ASSERT_TRUE(Give(0, 0).ok());
   const format::SegmentEntry entry{0, 1, 4711};
