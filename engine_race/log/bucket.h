@@ -133,8 +133,7 @@ struct alignas(64) Bucket {
   // A batch is being written to this bucket: it alone appends, and nothing attaches or detaches the
   // listener or changes what the listener has prepared. Groups are written and synced meanwhile.
   bool held = false;
-  // Whether the unsynced records that this opening found staged match their checksums. That is
-  // looked at before any is written to the logs, and before an append.
+  // Whether the unsynced records that Open found staged match: see RequireVerifiedStaging.
   bool staging_verified = false;
   // See GroupWriter::PrepareStaging. Not false while a batch holds the bucket.
   bool may_stage = false;
@@ -164,8 +163,7 @@ struct alignas(64) Bucket {
   uint32_t durable_row_end = 0;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
-  // Tells what views show: the listener, or the one that is suspended.
-  AppendListener* views = nullptr;
+  AppendListener* views = nullptr;  // the listener, even while suspended: what views show
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_versions;
   // By row: slots that were given up and not released, and those that wait for RowMover::Settle.
