@@ -77,7 +77,6 @@ class Scheduler {
   // Whether a whole batch of reads waits to be submitted.
   bool has_batch() const { return waiting_count_ >= batch_; }
   uint32_t depth() const { return depth_; }
-  const char* backend_name() const { return queue_->name(); }
   uint64_t memory_bytes() const;
 
  private:
