@@ -110,9 +110,8 @@ class OpenWaitsTest : public ReclaimTest {
       ASSERT_NO_FATAL_FAILURE(Write(i, version));
     }
   }
-  // How often the thread that makes a first read waits for reads of the key log meanwhile. The
-  // index on disk lacks the records of three rows that lie apart.
-  void CountKeyReads(IoBackend backend, size_t* count) {
+  // Opens a store of one bucket with free rows that lie apart. Its index is on disk.
+  void OpenWithIndex(IoBackend backend) {
     store_.reset();
     std::filesystem::remove_all(dir_.path());
     options_.reclaim = Reclaim::kOff;
@@ -126,10 +125,16 @@ class OpenWaitsTest : public ReclaimTest {
     std::string value;
     ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
     ASSERT_NO_FATAL_FAILURE(Open());
+  }
+  // How often the thread that makes a first read waits for reads of the key log meanwhile. The
+  // index on disk lacks the records of three rows that lie apart.
+  void CountKeyReads(IoBackend backend, size_t* count) {
+    ASSERT_NO_FATAL_FAILURE(OpenWithIndex(backend));
     // They take the rows of records that are superseded.
     for (const uint64_t row : {1, 3, 5}) ASSERT_NO_FATAL_FAILURE(WriteRow(row, 3));
     ASSERT_NO_FATAL_FAILURE(Open());
     OwnCalls own;
+    std::string value;
     {
       const ScopedHook hook(&own);
       ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(kRowRecords)).view(), &value).ok());
@@ -199,13 +204,10 @@ TEST_F(OpenWaitsTest, RowsThatLieApartAreReadAtOnce) {
 
 // By another thread, so that the read waits for none of them alone.
 TEST_F(OpenWaitsTest, AFirstReadHasTheMapsOfItsFilesRead) {
-  OwnCalls own;
-  ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
-  std::string value;
-  ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenWithIndex(IoBackend::kAuto));
   MapsOfOthers maps;
   const ScopedHook hook(&maps);
+  std::string value;
   ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
   // Waits for the threads of the store.
   store_.reset();
