@@ -6,10 +6,11 @@
 # in any scope.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
-# all of `make test-rest`, because it waits beside them. The room base runs in every scope. Of the words asan
-# and tsan-rest CI gives one, by the commit's hash: each takes long to compile, and finds few faults beside tsan/core.
+# all of `make test-rest`, because it waits beside them. The room base runs in every scope. Of the words asan,
+# tsan-core, tsan-rest:1/2 and tsan-rest:2/2 CI gives one, and of paged:1/2 and paged:2/2 one, by the commit's
+# hash: each takes long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
-# The halves of a run $(2)$(3) whose words $(1):I/2 are in scope.
+# The halves $(2):1/2$(3) and $(2):2/2$(3) of a run, each if the word $(1):1/2 or $(1):2/2 is in scope.
 halves_in_scope = $(foreach half,1/2 2/2,$(call in_scope,$(1):$(half),$(2):$(half)$(3)))
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
