@@ -111,10 +111,6 @@ Status SyncNameOf(const std::string& path, int fd);
 Status RefuseAmongDevices(const std::string& path, int fd);
 Status ListDirectory(int dir_fd, std::vector<std::string>* names);
 
-// Asks for [offset, offset + size) to be read into the page cache; advice only.
-void Prefetch(int fd, uint64_t offset, uint64_t size);
-// Prefetch of a whole file, as far as kMaxPrefetchBytes. A missing one is no error.
-Status PrefetchFile(int dir_fd, const std::string& name);
 // Tells this boot of the machine from every other; 0 when the system does not say.
 uint32_t BootId();
 // A random number from the kernel.

@@ -1,4 +1,3 @@
-// The part of sys that has files read before their content is needed.
 #include "engine_race/base/sys_prefetch.h"
 
 #include <fcntl.h>
@@ -10,8 +9,8 @@
 namespace engine_race::sys {
 namespace {
 
-// The kernel reads no more for one call than its window of reading ahead, which is at least so
-// large by default. It drops the rest of a longer part without a word.
+// The kernel reads no more for one call than its read-ahead window, which is 128 KiB by default. It
+// leaves out the rest of a longer range and reports no error.
 constexpr uint64_t kPieceBytes = 128 << 10;
 
 }  // namespace

@@ -1,19 +1,27 @@
-// The limit of PrefetchFile, and how to wait for what it has begun.
+// Reads of files into the page cache before their content is needed.
 //
-// Stateless; thread-safe.
+// Stateless; every function is thread-safe.
 #ifndef ENGINE_RACE_BASE_SYS_PREFETCH_H_
 #define ENGINE_RACE_BASE_SYS_PREFETCH_H_
 
 #include <cstdint>
+#include <string>
+
+#include "engine_race/base/status.h"
 
 namespace engine_race::sys {
 
-// Of one file, so that a large one does not push out of the page cache what was read before it.
+// The most of one file that PrefetchFile reads. More could push out of the page cache what was read
+// before.
 inline constexpr uint64_t kMaxPrefetchBytes = uint64_t{64} << 20;
 
-// Waits for the last page that PrefetchFile has begun to read. Devices end reads about in the order
-// in which they began. So the caller waits about once. A reader of the whole file that follows the
-// device waits again and again.
+// Asks for [offset, offset + size) to be read into the page cache; advice only.
+void Prefetch(int fd, uint64_t offset, uint64_t size);
+// Prefetch of a file from its beginning, up to kMaxPrefetchBytes. A missing file is no error.
+Status PrefetchFile(int dir_fd, const std::string& name);
+// Waits for the last page that PrefetchFile has begun to read. Devices end reads in about the order
+// in which they began, so all pages are there then. A reader that begins with the first page would
+// wait for the device again and again.
 void AwaitPrefetched(int fd);
 
 }  // namespace engine_race::sys

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/sys_prefetch.h"
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/planned_files.h"
@@ -92,7 +93,7 @@ Status RequireLockFile(int dir_fd) {
 
 // Starts to read the small files of an opening, all at once, so that it waits for the device once
 // and not once for each file. The lock file is not among them: it is read at once. The rows come
-// last: that file is large, and reading the map of its blocks may be waited for.
+// last: that file is large, and the call may wait for the map of its blocks.
 //
 // Not under a memory policy: the pages would lie where the caller's thread runs.
 void PrefetchSmallFiles(int dir_fd, const Options& options) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
+#include "test/faults/call_watch.h"
 #include "test/test_util.h"
 
 namespace engine_race {
@@ -65,9 +66,25 @@ TEST_F(SysPrefetchTest, AMissingFileIsNone) {
   EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("none")).ok());
 }
 
-TEST_F(SysPrefetchTest, NothingIsAwaitedOfAnEmptyFile) {
+TEST_F(SysPrefetchTest, TheLastPageIsAwaited) {
+  constexpr uint64_t kBytes = uint64_t{40} << 20;
+  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
   sys::AwaitPrefetched(fd_.get());
-  EXPECT_EQ(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).code(), Code::kOk);
+  const std::vector<unsigned char> pages = Resident(kBytes);
+  EXPECT_EQ(pages.back(), 1);
+  EXPECT_EQ(pages.front(), 0);
+}
+
+TEST_F(SysPrefetchTest, NothingIsAwaitedOfAnEmptyFile) {
+  int read_count = 0;
+  test::CallWatch watch([&read_count](test::SystemCall* call) {
+    if (call->kind == test::CallKind::kPread) ++read_count;
+    return call->Proceed();
+  });
+  const test::ScopedHook hook(&watch);
+  sys::AwaitPrefetched(fd_.get());
+  EXPECT_EQ(read_count, 0);
+  EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
 }
 
 }  // namespace
