@@ -6,9 +6,9 @@
 //
 // Thread safety: RestoreOne from any thread, for different buckets. ForEachBucket and Report beside
 // it, from one thread. OpenIndexRoot, MayRestoreAll and RestoreAll before any other thread knows
-// the index. IndexRestore owns only what it reads rows with. Invariant: a bucket that RestoreOne
-// could not restore has no coverage in this root. RootWriter has a copy of the root: see
-// RootWriter::Forget.
+// the index. IndexRestore owns the queues and buffers that it reads rows with. Invariant: a bucket
+// that RestoreOne could not restore has no coverage in this root. RootWriter has a copy of the
+// root: see RootWriter::Forget.
 #ifndef ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 #define ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 
@@ -52,7 +52,7 @@ class IndexRestore {
   Status ForEachBucket(uint32_t thread_count, FunctionRef<Status(uint32_t bucket)> restore) const;
   // Tells the log callback how many buckets could not be restored.
   void Report() const;
-  // Gives back what is kept to read the rows of the next bucket. From any thread.
+  // Frees the queues and buffers that wait for the next bucket. From any thread.
   void DropReads() noexcept;
 
  private:

@@ -42,8 +42,8 @@ class IndexTail {
     uint64_t moved_at;
     IndexEntry entry;
   };
-  // Whether entries of the row that are in the key log are needed. Clears is_good_ if the row shows
-  // that no tail can be had.
+  // Whether the row's entries in the key log are needed. Clears is_good_ if the row cannot have
+  // become so since the moment.
   bool NeedsRow(uint32_t index, uint64_t oldest_births);
   // Where the appended records of a row that are in the key log end.
   uint64_t RunEnd(const Row& row) const { return std::min(row.run_end(), cut_.first_staged()); }

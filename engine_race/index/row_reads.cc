@@ -22,7 +22,7 @@ Status RowReads::Read(const SlotFiles& slots, uint32_t bucket, uint32_t row_reco
     if (!goes_on) runs_.push_back({i, uint64_t{rows[i]} * row_records, 0});
     runs_.back().slot_count += row_records;
   }
-  if (Locate(slots, bucket) && ReadAtOnce()) return Status::Ok();
+  if (MakeRequests(slots, bucket) && ReadAtOnce()) return Status::Ok();
   for (const Run& run : runs_) {
     ENGINE_RACE_RETURN_IF_ERROR(
         slots.ReadKeys(bucket, run.slot, run.slot_count, memory_.data() + run.place * row_bytes_));
@@ -31,7 +31,7 @@ Status RowReads::Read(const SlotFiles& slots, uint32_t bucket, uint32_t row_reco
 }
 
 // Makes a request for each piece of the runs. False: some piece has no place.
-bool RowReads::Locate(const SlotFiles& slots, uint32_t bucket) {
+bool RowReads::MakeRequests(const SlotFiles& slots, uint32_t bucket) {
   requests_.clear();
   for (const Run& run : runs_) {
     char* buffer = memory_.data() + run.place * row_bytes_;
@@ -53,14 +53,14 @@ bool RowReads::Locate(const SlotFiles& slots, uint32_t bucket) {
   return true;
 }
 
-// A call after a failed one does what is left to do.
+// After a failure the next call does what is left to do.
 Status RowReads::Prepare() {
   if (queue_ != nullptr) return Status::Ok();
   completions_.reserve(kMaxRows);
   return io::LastingQueue::Create({backend_, kMaxRows}, failed_, &queue_);
 }
 
-// False: SlotFiles is to read, one piece after the other. That also tells why a read fails.
+// False: the caller reads one run after the other, which also tells why a read fails.
 bool RowReads::ReadAtOnce() {
   // The threads of psync would cost more than they save.
   if (requests_.size() == 1 || failed_->InPlaceOf(backend_) == IoBackend::kPsync) return false;

@@ -23,18 +23,18 @@ namespace engine_race {
 
 class RowReads {
  public:
-  // Of one Read.
+  // The most rows of one Read.
   static constexpr size_t kMaxRows = 16;
 
   // `failed` outlives this.
   RowReads(IoBackend backend, io::FailedBackends* failed) : backend_(backend), failed_(failed) {}
 
-  // Reads the entries of these rows, ascending, each of `row_records` slots. Unverified. Slots that
-  // were never written read as zeros or as anything older. kOutOfMemory; any other failure is of a
-  // read.
+  // Reads the entries of these rows, unverified. `rows` ascends, and each row has `row_records`
+  // slots. Slots that were never written read as zeros or as anything older. Fails with
+  // kOutOfMemory, or as the read of a row has failed.
   Status Read(const SlotFiles& slots, uint32_t bucket, uint32_t row_records,
               std::span<const uint32_t> rows);
-  // Of the row with that place in `rows`. Good until the next Read.
+  // The entries of the row with that place in `rows`, good until the next Read.
   const format::KeyEntry* RowAt(size_t place) const {
     return reinterpret_cast<const format::KeyEntry*>(memory_.data() + place * row_bytes_);
   }
@@ -47,7 +47,7 @@ class RowReads {
     uint64_t slot_count = 0;
   };
 
-  bool Locate(const SlotFiles& slots, uint32_t bucket);
+  bool MakeRequests(const SlotFiles& slots, uint32_t bucket);
   Status Prepare();
   bool ReadAtOnce();
 

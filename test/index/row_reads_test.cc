@@ -21,8 +21,8 @@ constexpr uint32_t kBucket = 1;
 constexpr uint32_t kRowSlots = format::kPageEntries;
 constexpr uint32_t kRows = 30;
 
-// Counts the reads that are waited for one by one, and those that are submitted together. Fails
-// those that are submitted while it is told to.
+// Counts reads of key logs that are waited for one by one, and calls that submit reads. Fails the
+// submitted reads of libaio while it is told to.
 class CountedReads : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -92,7 +92,7 @@ TEST_F(RowReadsTest, NeighboursAreOneRead) {
   EXPECT_EQ(counts_.submitted, 0u);
 }
 
-TEST_F(RowReadsTest, WithoutABackEndRowsAreReadOneByOne) {
+TEST_F(RowReadsTest, WithPsyncRowsAreReadOneByOne) {
   RowReads reads(IoBackend::kPsync, &failed_);
   counts_.submitted = counts_.waited = 0;
   ASSERT_NO_FATAL_FAILURE(Read(&reads, {0, 2, 6}));
