@@ -22,8 +22,8 @@ namespace {
 constexpr std::chrono::milliseconds kHeadStart{20};
 // The frames that can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
-// The map of a large file is in several blocks, each for a part of the file. The root is not read
-// yet, so parts of the files of the index are read for all extents.
+// A large file has a map of several blocks, one for each part of the file. Without the root of the
+// index it is not known which part the key needs. So many parts of each file of the index are read.
 constexpr uint64_t kMapParts = 8;
 
 // `values` is Set::values, perhaps `blocks`.
@@ -167,10 +167,10 @@ Status Readers::ChooseBackend(Options* reading) const {
 
 // File systems keep the maps of their files' blocks on the device. The first read of each file that
 // is not in the page cache waits for its map. So a thread reads the maps that the read of the key
-// needs, while this one tries the back end and loads the root of the index. Without it the reads
-// are only slower.
+// needs, while the caller tries the back end and loads the root of the index. Without a thread the
+// read is only slower.
 void Readers::StartMapReader(uint64_t first_key) {
-  // Of a call that has failed.
+  // The thread of an earlier call that failed.
   JoinMapReader();
   const uint32_t bucket = log_.geometry().BucketOf(first_key);
   static_cast<void>(Guarded([&] {
@@ -189,7 +189,7 @@ void Readers::JoinMapReader() noexcept {
   if (map_reader_.joinable()) map_reader_.join();
 }
 
-// In the order in which they are needed.
+// Reads the maps in the order in which they are needed.
 void Readers::ReadMaps(uint32_t bucket) const {
   // A file system that is asked for data looks into the map.
   const auto read = [](int fd, uint64_t offset) {

@@ -5,7 +5,7 @@
 //
 // Store::Read does not wait for the whole index: a thread, the restorer, reads the buckets that it
 // did not need, and begins a little later. All other reads wait for that thread. Another thread,
-// the map reader, has file systems read what the first Store::Read would wait for.
+// the map reader, has file systems read the maps of blocks that the first Store::Read needs.
 //
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
 // Invariant: a reader that Ensure has given out stays until the destructor.
@@ -63,7 +63,8 @@ class Readers {
   Readers(const Options& options, BucketLog* log, OpStats* stats = nullptr)
       : options_(options), log_(*log), stats_(stats) {}
 
-  // Finish may not have been called: the restorer must not outlive the index.
+  // Finish may not have been called. The restorer must not outlive the index, nor the map reader
+  // the log.
   ~Readers() {
     JoinRestorer();
     JoinMapReader();
@@ -117,7 +118,7 @@ class Readers {
   void AddTo(StoreStats* stats) const;
 
  private:
-  // `first_key`: the first to be read, or null.
+  // `first_key`: the key of a Store::Read, or null.
   Status Make(Set** set, Index::Opening opening, const uint64_t* first_key = nullptr);
   uint64_t ReadCount() const;
   // Starts the thread that reads the buckets that wait.
@@ -139,7 +140,7 @@ class Readers {
   OpStats* const stats_;
   std::mutex make_mutex_;
   std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
-  // Under make_mutex_ until the restorer has it.
+  // Under make_mutex_ until the restorer is started, which joins it.
   std::thread map_reader_;
   std::mutex restorer_mutex_;
   std::thread restorer_;  // under restorer_mutex_

@@ -163,7 +163,7 @@ struct alignas(64) Bucket {
   uint32_t durable_row_end = 0;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
-  AppendListener* views = nullptr;  // the listener, even while suspended: what views show
+  AppendListener* views = nullptr;  // knows views: the listener, also while it is suspended
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_versions;
   // By row: slots that were given up and not released, and those that wait for RowMover::Settle.

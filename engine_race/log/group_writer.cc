@@ -260,7 +260,7 @@ Status GroupWriter::PrepareStaging(uint32_t index) {
     ENGINE_RACE_RETURN_IF_ERROR(
         context_.staging.ClearKeysFrom(index, place, bucket.record_count, &has_cleared));
   }
-  // After a failure before this some are left, so the next call flushes what is cleared now.
+  // A call that fails before its flush has left entries. The next call clears these and flushes.
   if (has_cleared) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
   bucket.may_stage = true;
   return Status::Ok();

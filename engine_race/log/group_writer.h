@@ -60,10 +60,10 @@ class GroupWriter {
   // that this opening found staged do not verify; the next opening is then told to verify
   // everything.
   Status RequireVerifiedStaging(uint32_t bucket);
-  // Under the bucket's lock, before anything is staged: RequireVerifiedStaging, and no place holds
-  // entries of records that the bucket does not have. A batch that was refused or killed leaves
-  // some, and its numbers are given to other records. A loss of power may keep their counts and the
-  // old entries.
+  // Under the bucket's lock, before anything is staged: RequireVerifiedStaging. Then clears staged
+  // entries of records that the bucket does not have. A write that was refused or killed leaves
+  // such entries, and its numbers are given to other records. After a loss of power the disk may
+  // have the counts of these records and the old entries.
   Status PrepareStaging(uint32_t bucket);
 
  private:

@@ -65,9 +65,8 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
   return Status::Ok();
 }
 
-// How long all lists may be together. Each segment that is in a list has had an entry. A loss of
-// power may have cut off the last ones of each file. So no hostile table makes the lists much
-// longer.
+// How long all lists may be together, so that a hostile table makes them no longer. Each segment in
+// a list has had an entry. A loss of power may have cut off the last entries of each file.
 Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
@@ -149,7 +148,7 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
                               " and " + std::to_string(number) + " are of one segment");
   }
   ENGINE_RACE_RETURN_IF_ERROR(prepare(place.file));
-  // Both may find no memory. A place that is taken and not published would not be looked at again.
+  // Lengthen may find no memory. A place that is taken and not published would not be read again.
   Lengthen(entry.bucket, entry.index + uint64_t{1});
   Take(place);
   Publish(entry.bucket, entry.index, place);

@@ -340,8 +340,8 @@ Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* b
   return FullGroup(values_, geometry_.layout.is_aligned(), offset, buffer, group);
 }
 
-// A page in which this opening has staged nothing may be a hole. On a full tmpfs to look at it
-// through the mapping is a SIGBUS. The last page of a group was stored into.
+// A page in which this opening has staged nothing may be a hole. Reading a hole through the mapping
+// is a SIGBUS on a full tmpfs. A group of one page has no hole: its last entry was staged just now.
 Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                          const char** group) {
   return FullGroup(keys_, keys_.group_bytes <= kPageBytes, geometry_.KeyPlaceOffset(bucket, place),

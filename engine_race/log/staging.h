@@ -85,8 +85,8 @@ class Staging {
   static void Fence();
   // Puts zeros instead of the first `count` entries of a place.
   Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
-  // Puts zeros instead of those entries in a place whose sequence numbers are not below
-  // `record_count`. *has_cleared: set if there are any.
+  // Puts zeros instead of the entries in a place with sequence numbers from `record_count` on. Sets
+  // *has_cleared if there are any.
   Status ClearKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
                        bool* has_cleared) const;
 

@@ -1,5 +1,6 @@
 // Batches beside rows: a bucket begins to use slots again, and records move, while batches are
 // written to it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -157,7 +158,7 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
   EXPECT_EQ(punch_count, 1);
 }
 
-// An earlier opening has reserved it: this one knows nothing of it.
+// A bucket knows only the space that its own opening has reserved.
 TEST(BatchRowTest, SpaceReservedByAnEarlierOpeningGoesToo) {
   const TempDir dir;
   const auto bytes_of = [&](const char* name) {
@@ -181,7 +182,7 @@ TEST(BatchRowTest, SpaceReservedByAnEarlierOpeningGoesToo) {
   EXPECT_EQ(bytes_of("value_00"), written_bytes);
 }
 
-// Whoever has made it: no record is looked for in a slot that there is not.
+// Readers of a staged record look at its slot. A record that no row holds has none.
 TEST(BatchRowTest, AnIntentDoesNotCountRecordsThatNoRowHolds) {
   const TempDir dir;
   {

@@ -325,7 +325,7 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   EXPECT_TRUE(IsDamaged()) << "rows behind the bucket";
 }
 
-// A head passes its check in whatever table of segments it lies.
+// The check of a head does not depend on the table of segments.
 TEST_F(RowFileTest, RowsWithoutAPlaceTakeNoMemory) {
   ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(5), Row()}));
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, geometry().rows_per_bucket()).ok());

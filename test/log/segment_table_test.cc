@@ -105,8 +105,7 @@ TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
   EXPECT_TRUE(table_->Find(0, 3, &place));
 }
 
-// What one says of a place far away takes no memory for those between.
-// Entries that pass their checks, each far behind all others of its bucket.
+// Each entry passes its check and names a segment far behind all others of its bucket.
 TEST_F(SegmentTableTest, AHostileTableMakesNoLongLists) {
   constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
   constexpr uint32_t kIndex = 4500;
@@ -122,6 +121,7 @@ TEST_F(SegmentTableTest, AHostileTableMakesNoLongLists) {
   EXPECT_EQ(All().size(), 1u);
 }
 
+// An entry of a place far away takes no memory for the places between.
 TEST_F(SegmentTableTest, ADamagedEntryTakesNoPlace) {
   ASSERT_TRUE(Give(0, 0).ok());
   const format::SegmentEntry entry{0, 1, 4711};
