@@ -126,6 +126,8 @@ inline void FillValue(uint64_t key, uint64_t version, char* value, size_t size =
   }
 }
 
+inline constexpr uint64_t kLastKey = ~uint64_t{0};
+
 // Fills memory that nothing may be written to.
 inline constexpr char kUntouched = 0x5a;
 

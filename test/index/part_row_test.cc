@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "test/test_util.h"
+
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kLastKey = ~uint64_t{0};
+using test::kLastKey;
 
 // A part whose record of key k lies in slot k.
 std::unique_ptr<Part> PartWith(const std::vector<uint64_t>& keys) {

@@ -27,7 +27,6 @@ using format::IndexRootHeader;
 using l1::IndexRoot;
 
 constexpr uint32_t kBuckets = 20;
-constexpr uint64_t kLastKey = ~uint64_t{0};
 
 // Buckets 0, 3 and 19 have extents: 3, 1 and 2.
 IndexRoot SampleRoot() {

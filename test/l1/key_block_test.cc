@@ -20,7 +20,6 @@ using l1::KeyBounds;
 using l1::RecordBlock;
 
 constexpr uint64_t kTopBit = uint64_t{1} << 63;
-constexpr uint64_t kMaxKey = ~uint64_t{0};
 
 // Key sets that a guess finds easy and hard.
 enum class Spread { kUniform, kDense, kDenseHigh, kSteps, kExtremes, kAcrossTheTop, kOneFarAway };
@@ -36,15 +35,15 @@ uint64_t KeyOfSpread(Spread spread, std::mt19937_64* random, size_t i) {
     case Spread::kDense:
       return 1000 + i;
     case Spread::kDenseHigh:
-      return kMaxKey - i;
+      return kLastKey - i;
     case Spread::kSteps:
       return uint64_t{1} << (word % 64) | (word >> 32) % 16;
     case Spread::kExtremes:
-      return i % 2 == 0 ? i : kMaxKey - i;
+      return i % 2 == 0 ? i : kLastKey - i;
     case Spread::kAcrossTheTop:
       return kTopBit - 100 + word % 2000;
     case Spread::kOneFarAway:
-      return i == 0 ? kMaxKey : word % 5000;
+      return i == 0 ? kLastKey : word % 5000;
   }
   return 0;
 }
@@ -59,7 +58,7 @@ std::vector<uint64_t> KeysOf(Spread spread, size_t count, std::mt19937_64* rando
 
 // Every key, its neighbours, and the ends of all keys.
 std::set<uint64_t> ProbesFor(const std::vector<uint64_t>& keys, std::mt19937_64* random) {
-  std::set<uint64_t> probes = {0, 1, kTopBit - 1, kTopBit, kTopBit + 1, kMaxKey - 1, kMaxKey};
+  std::set<uint64_t> probes = {0, 1, kTopBit - 1, kTopBit, kTopBit + 1, kLastKey - 1, kLastKey};
   for (const uint64_t key : keys) {
     for (const uint64_t probe : {key - 1, key, key + 1, (*random)()}) probes.insert(probe);
   }
@@ -71,8 +70,11 @@ uint32_t RankOf(const std::vector<uint64_t>& keys, uint64_t key) {
 }
 
 std::vector<KeyBounds> BoundsToTry(const std::vector<uint64_t>& keys, std::mt19937_64* random) {
-  return {
-      {keys.front(), keys.back()}, {0, kMaxKey}, {kMaxKey, 0}, {7, 7}, {(*random)(), (*random)()}};
+  return {{keys.front(), keys.back()},
+          {0, kLastKey},
+          {kLastKey, 0},
+          {7, 7},
+          {(*random)(), (*random)()}};
 }
 
 TEST(RecordBlockTest, FindsTheKeysThatItHasAndNoOthers) {
@@ -156,7 +158,7 @@ TEST(KeyBlockTest, SearchesStayInsideABlockWhoseKeysDoNotAscend) {
     for (uint64_t& key : fences->first_keys) key = random();
     records->header.record_count = 1 + random() % kIndexBlockRecords;
     fences->header.record_count = 1 + random() % kIndexFences;
-    for (const uint64_t key : {uint64_t{0}, kTopBit, kMaxKey, random(), records->keys[7]}) {
+    for (const uint64_t key : {uint64_t{0}, kTopBit, kLastKey, random(), records->keys[7]}) {
       const RecordBlock block(memory.data());
       ASSERT_LE(block.Find(key, block.bounds()), block.count());
       const uint32_t number = FenceBlock(memory.At(1)).BlockOf(key, {random(), random()});
@@ -211,7 +213,7 @@ TEST(GuessRankTest, LiesBetweenTheFirstAndTheLast) {
 
 TEST(GuessRankTest, IsARankWhateverTheBounds) {
   std::mt19937_64 random(5);
-  const uint64_t words[] = {0, 1, 2, kTopBit - 1, kTopBit, kMaxKey - 1, kMaxKey, random()};
+  const uint64_t words[] = {0, 1, 2, kTopBit - 1, kTopBit, kLastKey - 1, kLastKey, random()};
   for (const uint64_t first : words) {
     for (const uint64_t last : words) {
       for (const uint64_t key : words) {

@@ -11,7 +11,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kLastKey = ~uint64_t{0};
 constexpr uint32_t kPositions = 64;  // of a buffer
 
 class ChunkBuilderTest : public ::testing::Test {

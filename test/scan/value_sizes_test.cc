@@ -18,8 +18,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kLastKey = ~uint64_t{0};
-
 TEST_P(ValueSizesTest, ScansEqualTheModel) {
   for (const uint32_t bucket_count : {1, 8}) {
     Open(bucket_count);
