@@ -92,7 +92,8 @@ build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 tsan_in_scope = $(strip $(call in_scope,tsan-core,build/tsan/tests/core) \
-                  $(call in_scope,tsan-rest:1/2 tsan-rest:2/2,build/tsan/tests/rest))
+                  $(call in_scope,tsan-rest:1/2 tsan-rest:2/2,build/tsan/tests/rest \
+                    $(if $(ENGINE_TEST_FULL),$(test_programs_e2e:%=build/tsan/bin/%))))
 build-rest-asan:
 	$(call in_scope,asan,$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
 build-rest-tsan:
