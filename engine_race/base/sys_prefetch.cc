@@ -16,7 +16,8 @@ constexpr uint64_t kPieceBytes = 128 << 10;
 }  // namespace
 
 void Prefetch(int fd, uint64_t offset, uint64_t size) {
-  for (const uint64_t end = offset + size; offset < end; offset += kPieceBytes) {
+  for (const uint64_t end = offset + std::min(size, kMaxPrefetchBytes); offset < end;
+       offset += kPieceBytes) {
     const uint64_t piece_bytes = std::min(kPieceBytes, end - offset);
     // Only advice: a refusal costs time and nothing else.
     static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(offset),
@@ -32,7 +33,7 @@ Status PrefetchFile(int dir_fd, const std::string& name) {
   ENGINE_RACE_RETURN_IF_ERROR(opened);
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(FileSize(fd.get(), &size_bytes));
-  Prefetch(fd.get(), 0, std::min(size_bytes, kMaxPrefetchBytes));
+  Prefetch(fd.get(), 0, size_bytes);
   return Status::Ok();
 }
 

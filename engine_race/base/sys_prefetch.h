@@ -11,11 +11,12 @@
 
 namespace engine_race::sys {
 
-// The most of one file that PrefetchFile reads. More could push out of the page cache what was read
+// The most that one call of Prefetch asks for. More could push out of the page cache what was read
 // before.
 inline constexpr uint64_t kMaxPrefetchBytes = uint64_t{64} << 20;
 
-// Asks for [offset, offset + size) to be read into the page cache; advice only.
+// Asks for [offset, offset + size), up to kMaxPrefetchBytes, to be read into the page cache; advice
+// only.
 void Prefetch(int fd, uint64_t offset, uint64_t size);
 // Prefetch of a file from its beginning, up to kMaxPrefetchBytes. A missing file is no error.
 Status PrefetchFile(int dir_fd, const std::string& name);

@@ -41,7 +41,9 @@ Status IndexRestore::RestoreAll() {
   if (std::all_of(
           root_.coverages.begin(), root_.coverages.end(),
           [](const format::IndexCoverage& coverage) { return coverage.record_count == 0; })) {
-    context_.log().PrefetchStagedKeys(0, context_.bucket_count());
+    if (context_.log().RecordCount() > 0) {
+      context_.log().PrefetchStagedKeys(0, context_.bucket_count());
+    }
     return Status::Ok();
   }
   const Status status = ForEachBucket(kRestoreThreads, [this](uint32_t bucket) {

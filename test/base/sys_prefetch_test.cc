@@ -62,6 +62,16 @@ TEST_F(SysPrefetchTest, AVeryLargeFileIsReadAheadInPart) {
   EXPECT_EQ(pages.back(), 0);
 }
 
+// The staged entries of many buckets.
+TEST_F(SysPrefetchTest, AVeryLargePartIsReadAheadInPart) {
+  constexpr uint64_t kBytes = sys::kMaxPrefetchBytes + (uint64_t{2} << 20);
+  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  sys::Prefetch(fd_.get(), kPage, kBytes - kPage);
+  const std::vector<unsigned char> pages = Resident(kBytes);
+  EXPECT_EQ(pages[sys::kMaxPrefetchBytes / kPage], 1);
+  EXPECT_EQ(pages.back(), 0);
+}
+
 TEST_F(SysPrefetchTest, AMissingFileIsNone) {
   EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("none")).ok());
 }
