@@ -1,4 +1,4 @@
-// Reserves and gives back disk space, populates pages for mapped staging, and clears entries.
+// Reserves and gives back disk space, populates pages for mapped staging, and replaces entries.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -122,8 +122,8 @@ Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const
                                   geometry_.KeyPlaceOffset(bucket, place));
 }
 
-Status Staging::ClearKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
-                              bool* has_cleared) const {
+Status Staging::ReplaceKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
+                                const format::KeyEntry& instead, bool* has_replaced) const {
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
   const io::File& file = files_.staged_keys;
   if (!file.MayHoldData(offset, offset + geometry_.key_group_bytes)) return Status::Ok();
@@ -134,12 +134,12 @@ Status Staging::ClearKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_c
   uint64_t end = 0;
   for (uint64_t i = 0; i < count; ++i) {
     if (entries[i] == format::KeyEntry{} || entries[i].sequence() < record_count) continue;
-    entries[i] = {};
+    entries[i] = instead;
     begin = std::min(begin, i);
     end = i + 1;
   }
   if (end == 0) return Status::Ok();
-  *has_cleared = true;
+  *has_replaced = true;
   return file.Write(&entries[begin], (end - begin) * sizeof(entries[0]),
                     offset + begin * sizeof(entries[0]));
 }

@@ -12,35 +12,14 @@
 
 #include "engine_race/store.h"
 #include "test/power/machine.h"
+#include "test/power/uniform_batch.h"
 #include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint32_t kBuckets = 4;
-
-Options FourBuckets(SyncMode mode) {
-  Options options = OneBucket();
-  options.bucket_count = kBuckets;
-  options.file_count = 2;
-  options.sync_mode = mode;
-  return options;
-}
-
 class BatchLossTest : public PowerCasesTest {
  protected:
-  // Puts of one version under the first keys of all buckets.
-  static WriteBatch Uniform(uint64_t per_bucket, uint64_t version) {
-    WriteBatch batch;
-    for (uint64_t n = 0; n < per_bucket; ++n) {
-      for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
-        const uint64_t key = bucket << 62 | n;
-        EXPECT_TRUE(batch.Put(KeyOf(key), ValueOf(key, version)).ok());
-      }
-    }
-    return batch;
-  }
-
   // Boots what a loss has left, and expects one version under all keys that lies between these.
   void ExpectUniform(const std::string& state, uint64_t per_bucket, uint64_t least, uint64_t most) {
     auto machine = Boot(state);
@@ -264,52 +243,6 @@ TEST_F(BatchLossTest, ALargeOneThatWasKilledDoesNotComeBack) {
       EXPECT_NE(version, 2) << key;
     }
     booted.reset();
-    Drop(state);
-  }
-}
-
-// Likewise in the middle of one that is staged. The next records get the numbers that the batch's
-// had, and the disk may have the counts of these, and the entries and values of the batch.
-TEST_F(BatchLossTest, AStagedOneThatWasKilledDoesNotComeBack) {
-  Options options = FourBuckets(SyncMode::kNone);
-  options.staging_mode = StagingMode::kWritten;
-  for (const uint64_t before_count : {0, 1, 3}) {
-    auto machine = NewMachine();
-    machine->Open(options);
-    ASSERT_NE(machine->store(), nullptr);
-    ASSERT_TRUE(machine->store()->Write(Uniform(1, 9)).ok());
-    machine->WriteKeys(100, 100 + before_count);
-    std::string killed;
-    machine->disk()->on_event = [&](const std::string& event) {
-      if (event != "before pwrite staging_batches" || !killed.empty()) return;
-      killed = StateOf(machine.get(), CrashBias::KeepAll());
-    };
-    ASSERT_TRUE(machine->store()->Write(Uniform(3, 2)).ok());
-    const std::string boot_id = machine->boot_id_path();
-    machine.reset();
-    ASSERT_FALSE(killed.empty());
-    machine = std::make_unique<Machine>(killed, boot_id);
-    machine->Open(options);
-    ASSERT_NE(machine->store(), nullptr);
-    for (uint64_t n = 200; n < 205; ++n) {
-      ASSERT_TRUE(machine->store()->Write(KeyOf(n), ValueOf(n, 3)).ok());
-    }
-    const std::string state = StateOf(machine.get(), CrashBias::KeepAll());
-    const std::string synced = StateOf(machine.get(), CrashBias::KeepNone());
-    machine.reset();
-    for (const char* name : {"staging_keys", "staging_values"}) {
-      std::filesystem::copy_file(synced + "/" + name, state + "/" + name,
-                                 std::filesystem::copy_options::overwrite_existing);
-    }
-    auto booted = Boot(state);
-    booted->Open(options);
-    ASSERT_NE(booted->store(), nullptr);
-    for (const auto& [key, version] : RangeOf(booted->store(), "", "")) {
-      EXPECT_NE(version, 2) << key;
-    }
-    booted.reset();
-    Drop(killed);
-    Drop(synced);
     Drop(state);
   }
 }
