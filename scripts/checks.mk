@@ -4,14 +4,14 @@
 
 # CHECK_SINCE=COMMIT limits check-lint and check-headers to files that changed since, see `recent` below.
 # All files take half an hour on a machine that has checked none of them.
-check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
+check:  ## format, lint, headers, layers, house rules, prose, scripts and Go
 	scripts/setup.sh check
 	+$(submake) -k WERROR=1 check-checked \
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants \
 	  $(call in_scope,go,check-go)
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-        check-go check-bench check-checked
+        check-go check-checked
 # $(call recent,FILES) keeps the files that differ from CHECK_SINCE, and the source beside each header that
 # does: `make nightly` looks at those that only include one. It keeps all without CHECK_SINCE or such a
 # commit, or if the lint's settings differ.
@@ -87,10 +87,7 @@ $(lint_units:%=lint-%): lint-%:
 check-go: lib/libengine.a
 	scripts/check_go.sh
 
-check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
-	$(call in_scope,bench,scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile)
-
-# Compiles the tests and runs the benches, both with assertions, and lints by that flavour's unity files.
+# Compiles the tests with assertions, and lints by that flavour's unity files.
 # One make does all: two makes of one flavour at once would write the same files.
 check-checked:
-	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench $(call in_scope,lint,check-lint)
+	$(MAKE) --no-print-directory FLAVOUR=checked tests $(call in_scope,lint,check-lint)

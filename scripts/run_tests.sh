@@ -2,18 +2,18 @@
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
 #   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|rust|java|bare|fuzz|powercut|nvme|numa|
-#                         report|cluster]...
+#                         report|cluster|benches]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
 # of its tests, so that a long program does not run alone at the end. +paged runs them with indexes
 # that are larger than their memory.
 #
-# There are as many runs at once as CPUs, and the result of each is printed when it ends. `cluster`
-# runs beside them, because it mostly waits for processes and time-outs. A test program that crashes,
-# hangs or leaves no report counts as one failed test. So does a sanitizer's finding after the tests
-# themselves have passed. TEST_FILTER and SANITIZER_FILTER are googletest filters. TEST_TIMEOUT is the
-# limit of each run and FUZZ_SECONDS the time of the fuzzer, in seconds.
+# There are as many runs at once as CPUs, and the result of each is printed when it ends. `cluster` and
+# `benches` run beside them, because they mostly wait for processes, disks and time-outs. A test program
+# that crashes, hangs or leaves no report counts as one failed test. So does a sanitizer's finding after
+# the tests themselves have passed. TEST_FILTER and SANITIZER_FILTER are googletest filters. TEST_TIMEOUT
+# is the limit of each run and FUZZ_SECONDS the time of the fuzzer, in seconds.
 #
 # Skipped tests are counted. Lines that begin with "left out: " name tests whose libraries a machine
 # may lack: they are shown and not counted.
@@ -169,6 +169,7 @@ start() {
     numa) run_script numa scripts/numa_guest.py --nodes $numa_nodes ;;
     report) run_script report test/scripts/report_browser_test.py ;;
     cluster) run_script cluster scripts/test_cluster.sh ;;
+    benches) run_script benches scripts/test_benches.sh build/checked/bin ;;
     rust) run_script rust scripts/test_rust.sh ;;
     checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
@@ -177,8 +178,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | package | python | rust | java | bare | fuzz | powercut | nvme | numa | report | cluster) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|rust|java|bare|fuzz|powercut|nvme|numa|report|cluster]..." >&2; exit 2 ;;
+    */?* | judges | package | python | rust | java | bare | fuzz | powercut | nvme | numa | report | cluster | benches) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|rust|java|bare|fuzz|powercut|nvme|numa|report|cluster|benches]..." >&2; exit 2 ;;
   esac
 done
 
@@ -199,9 +200,9 @@ busy_count() { jobs -pr | grep -cvxF "$waiting"; }
 run_count=$# number=0 waiting=
 for run in "$@"; do
   number=$((number + 1))
-  if [ "$run" = cluster ]; then
+  if [[ $run = cluster || $run = benches ]]; then
     run_and_tell $number "$run" &
-    waiting=$!
+    waiting+=$!$'\n'
     continue
   fi
   while [ "$(busy_count)" -ge "$(nproc)" ]; do wait -n; done

@@ -5,8 +5,8 @@
 # What CI runs for a change, in the words of scripts/scope.sh; without SCOPE everything. Programs compile
 # in any scope.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
-# The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
-# all of `make test-rest`, because it waits beside them. The room base runs in every scope. Of the words asan,
+# The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
+# come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the words asan,
 # tsan-core, tsan-rest:1/2 and tsan-rest:2/2 CI gives one, and of paged:1/2 and paged:2/2 one, by the commit's
 # hash: each takes long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
@@ -14,7 +14,7 @@ in_two = $(1):1/2 $(1):2/2
 halves_in_scope = $(foreach half,1/2 2/2,$(call in_scope,$(1):$(half),$(2):$(half)$(3)))
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
-rest_runs := $(call in_scope,service,cluster) \
+rest_runs := $(call in_scope,service,cluster) $(call in_scope,bench,benches) \
              $(call in_scope,engine,$(call halves_in_scope,paged,checked/e2e,+paged) \
                $(call halves_in_scope,tsan-rest,tsan/rest) $(call in_scope,asan,$(call in_two,asan/core)) \
                $(call in_scope,tsan-core,$(call in_two,tsan/core)) checked/faults) $(call in_scope,numa,numa) \

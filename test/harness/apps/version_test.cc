@@ -1,4 +1,4 @@
-// The flag --version of every program but the benches, which scripts/check_bench.sh asks, and
+// The flag --version of every program but the benches, which scripts/test_benches.sh asks, and
 // bin/report, which has a test of its own.
 #include <gtest/gtest.h>
 
