@@ -203,12 +203,14 @@ class FaultyRun {
 
   // Scans populate their buffers, and reads the frames, by madvise ahead of their use. If that call
   // fails, the kernel brings in each page when it is first used. A writer's name in the lock's file
-  // is for the messages of refused openers alone.
+  // is for the messages of refused openers alone. The map reader opens the files of the index so
+  // that their maps are read ahead, and the index opens them itself.
   bool IsAdvice() const {
     if (repeat_ != Repeat::kOnce) return false;
     const bool reads = fired_in_ == Step::Kind::kRange || fired_in_ == Step::Kind::kRead;
     return (plan_.kind() == CallKind::kMadvise && reads) ||
-           (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName));
+           (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName)) ||
+           (plan_.kind() == CallKind::kOpenAt && plan_.on_file(format::kIndexFilePrefix));
   }
 
   // What finds the disk full is tried again: a write, and with the reserve of space all else. So is
