@@ -130,7 +130,6 @@ objects = $(sort $(foreach source,$(1),$(BUILD)/$(patsubst %.cc,%.o,$(or $(unity
 library_objects := $(call kernels_last,$(call objects,$(library_sources)))
 
 GUEST_INIT := build/guest/init
-BENCHES := $(BIN)/bench_micro $(BIN)/claims
 report_program := $(if $(shell command -v python3),$(BIN)/report)
 claims_benches := $(addprefix bench-,race batches safety io scan l1 index numa space sizes)
 quiet := $(if $(V),,@)

@@ -66,11 +66,12 @@ e2e_helpers := $(filter-out %_test.cc,$(call room_tests,e2e))
 e2e_core := $(core_end_to_end_tests)
 e2e_rest := $(filter-out $(e2e_helpers) $(e2e_core),$(call room_tests,e2e))
 sanitized_programs := core rest $(long_sanitized_rooms) harness
-# The judges in C, under sanitizers as well. scripts/test_benches.sh runs the benches with assertions.
+# The judges in C, under sanitizers as well.
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles c_sizes))
+# scripts/test_benches.sh runs bench_micro and claims besides, with assertions.
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms)) $(c_judges) \
-                 $(if $(filter checked,$(FLAVOUR)),$(addprefix $(BIN)/,bench_micro claims bench compare profile))
+                 $(if $(filter checked,$(FLAVOUR)),$(addprefix $(BIN)/,bench_micro claims))
 # What the fuzzer shares with the tests.
 fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
                                       store_judge.cc)

@@ -3,9 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <exception>
+#include <latch>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -33,30 +34,26 @@ Status RunParallel(const char* name, uint32_t count,
     if (first_failure.ok()) first_failure = std::move(status);
   };
   std::vector<std::thread> threads;
-  // Calls that have not returned, this thread's included while it starts the others.
-  std::atomic<uint32_t> running{1};
-  const auto end = [&running] {
-    if (running.fetch_sub(1) == 1) running.notify_one();
-  };
+  const uint32_t worker_count = std::max(count, 1U);
+  std::latch running(worker_count);
   try {
     threads.reserve(count);
     for (uint32_t worker = 1; worker < count; ++worker) {
-      threads.push_back(StartThread(name, worker, [&run, &end, worker, progress] {
+      threads.push_back(StartThread(name, worker, [&run, &running, worker, progress] {
         run(worker);
         if (progress != nullptr) progress->EndWorker();
-        end();
+        running.count_down();
       }));
-      running.fetch_add(1);
     }
   } catch (const std::exception&) {
     // A thread or its memory was refused: the threads that were started do the work.
   }
+  running.count_down(static_cast<ptrdiff_t>(worker_count - 1 - threads.size()));
   run(0);
   Status followed;
   if (progress != nullptr) followed = progress->AwaitWorkers(threads.size());
-  end();
   // Waits once for all of them. Joining each would wait for one after the other.
-  for (uint32_t left = running.load(); left != 0; left = running.load()) running.wait(left);
+  running.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
   return first_failure.ok() ? std::move(followed) : std::move(first_failure);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/spares.h"
 #include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/bucket_shared.h"
@@ -51,23 +52,16 @@ struct Index::Impl {
   // Restores or builds waiting buckets, with a root and a context of its own.
   struct WaitingRestore {
     WaitingRestore(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
-        : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {
-      // So that a builder can be kept once it has built.
-      builders.reserve(kLoads);
-    }
+        : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {}
     // Builds a bucket that cannot be restored, with a builder that is kept for the next one.
     Status Build(uint32_t bucket);
-    void DropBuilders() noexcept;
 
     const std::unique_ptr<BuildContext> context;
     l1::IndexRoot root;
     IndexRestore restore;
     uint32_t thread_count = 0;  // of RestoreRest
-    std::mutex builders_mutex;
-    // Those that no thread uses now; under builders_mutex. After RestoreRest they are kept in a
-    // store that follows a writer alone.
-    std::vector<std::unique_ptr<BucketBuilder>> builders;
-    bool keeps_builders = true;  // under builders_mutex
+    // After RestoreRest they are kept in a store that follows a writer alone.
+    Spares<BucketBuilder> builders;
   };
   Status LetBucketsWait(WaitingRestore* waiting, l1::IndexRoot* root);
   // Null unless Open let buckets wait. Stays after RestoreRest.

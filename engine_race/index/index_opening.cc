@@ -125,8 +125,10 @@ void Index::RestoreRest() noexcept {
     // Without memory for threads. The buckets that they loaded are not loaded again.
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
-  if (!impl_->log->follows()) waiting.DropBuilders();
-  waiting.restore.DropReads();
+  if (!impl_->log->follows()) {
+    waiting.builders.Drop();
+    waiting.restore.DropReads();
+  }
   (void)Guarded([&] {
     waiting.restore.Report();
     return Status::Ok();
@@ -241,14 +243,7 @@ Status Index::BuildFromLog(uint32_t bucket, bool is_first) const {
 }
 
 Status Index::Impl::WaitingRestore::Build(uint32_t bucket) {
-  std::unique_ptr<BucketBuilder> builder;
-  {
-    const std::lock_guard lock(builders_mutex);
-    if (!builders.empty()) {
-      builder = std::move(builders.back());
-      builders.pop_back();
-    }
-  }
+  std::unique_ptr<BucketBuilder> builder = builders.Take();
   if (builder == nullptr) {
     // As many builders as loads share the records.
     builder =
@@ -256,15 +251,8 @@ Status Index::Impl::WaitingRestore::Build(uint32_t bucket) {
     ENGINE_RACE_RETURN_IF_ERROR(builder->Init());
   }
   ENGINE_RACE_RETURN_IF_ERROR(builder->Build(bucket));
-  const std::lock_guard lock(builders_mutex);
-  if (keeps_builders) builders.push_back(std::move(builder));
+  builders.Give(std::move(builder));
   return Status::Ok();
-}
-
-void Index::Impl::WaitingRestore::DropBuilders() noexcept {
-  const std::lock_guard lock(builders_mutex);
-  keeps_builders = false;
-  builders.clear();
 }
 
 }  // namespace engine_race

@@ -167,28 +167,15 @@ Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, const Bucke
   for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
     oldest_births = std::min(oldest_births, extent.births);
   }
-  std::unique_ptr<RowReads> reads;
-  {
-    const std::lock_guard lock(reads_mutex_);
-    if (!reads_.empty()) {
-      reads = std::move(reads_.back());
-      reads_.pop_back();
-    }
-  }
+  std::unique_ptr<RowReads> reads = reads_.Take();
   if (reads == nullptr) {
     reads =
         std::make_unique<RowReads>(context_.options().io_backend, context_.log().failed_backends());
   }
   IndexTail tail(context_.log(), bucket, cut, since, reads.get());
   ENGINE_RACE_RETURN_IF_ERROR(tail.Read(oldest_births, records, held, is_good));
-  const std::lock_guard lock(reads_mutex_);
-  reads_.push_back(std::move(reads));
+  reads_.Give(std::move(reads));
   return Status::Ok();
-}
-
-void IndexRestore::DropReads() noexcept {
-  const std::lock_guard lock(reads_mutex_);
-  reads_.clear();
 }
 
 Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count,

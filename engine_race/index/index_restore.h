@@ -15,11 +15,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "engine_race/base/function_ref.h"
+#include "engine_race/base/spares.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/paging.h"
@@ -52,8 +51,8 @@ class IndexRestore {
   Status ForEachBucket(uint32_t thread_count, FunctionRef<Status(uint32_t bucket)> restore) const;
   // Tells the log callback how many buckets could not be restored.
   void Report() const;
-  // Frees the queues and buffers that wait for the next bucket. From any thread.
-  void DropReads() noexcept;
+  // Keeps no queues and buffers for the next bucket from now on. From any thread.
+  void DropReads() noexcept { reads_.Drop(); }
 
  private:
   // Whether the coverage may hold, by the counts alone. No I/O.
@@ -73,9 +72,7 @@ class IndexRestore {
   Paging& paging_;
   l1::IndexRoot& root_;
   std::atomic<uint32_t> refused_{0};
-  std::mutex reads_mutex_;
-  // Those that no thread uses now; under reads_mutex_.
-  std::vector<std::unique_ptr<RowReads>> reads_;
+  Spares<RowReads> reads_;
 };
 
 // How many records of a bucket may have come since the moment that its extents cover. A bucket with

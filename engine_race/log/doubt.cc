@@ -55,9 +55,15 @@ const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketStat
     if (state.page_cache_id != page_cache_id) {
       doubt = "the machine was restarted, or a file system mounted again";
     }
-    if (!RowsHoldRecords(state)) doubt = "the counts have more records than the rows hold";
   }
-  return doubt;
+  return doubt != nullptr ? doubt : DoubtRows(states);
+}
+
+const char* DoubtRows(const std::vector<BucketState>& states) {
+  const bool all_hold = std::all_of(states.begin(), states.end(), [](const BucketState& state) {
+    return state.damaged || RowsHoldRecords(state);
+  });
+  return all_hold ? nullptr : "the counts have more records than the rows hold";
 }
 
 Status CompareWithJournal(const StoreFiles& files, const Staging& staging,

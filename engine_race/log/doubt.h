@@ -16,10 +16,12 @@
 
 namespace engine_race {
 
-// Why nothing past the synced watermark of any bucket may be trusted: a bucket's counts do not have
-// the id of the present page cache. Null when all have it. Buckets with damaged counts do not take
-// part.
+// Why nothing past the synced watermark of any bucket may be trusted. A bucket's counts do not have
+// the id of the present page cache, or DoubtRows gives the reason. Null without one. Buckets with
+// damaged counts do not take part.
 const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states);
+// Likewise if a bucket's counts have more records than its rows hold. Reads no file.
+const char* DoubtRows(const std::vector<BucketState>& states);
 
 // Sets *doubt to the reason when the journal holds a record that is neither synced nor where
 // readers look for it; otherwise leaves it alone. The id can stay the same when a page cache was

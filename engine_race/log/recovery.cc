@@ -88,7 +88,7 @@ Status Recovery::Run(bool may_verify) {
   // In doubt too: staged records count below the counts alone.
   ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   // An intent may name records that no row holds.
-  if (doubt == nullptr) doubt = DoubtPageCache(context_.files, states);
+  if (doubt == nullptr) doubt = DoubtRows(states);
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }

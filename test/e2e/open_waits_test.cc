@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/e2e/reclaim_fixture.h"
@@ -17,72 +17,41 @@
 namespace engine_race::test {
 namespace {
 
-// The calls of the thread that makes it, each with the name of its file: "pread key_rows".
+// All calls. By the names of their files, "pread key_rows", the calls of the thread that makes it.
 class OwnCalls : public SystemCallHook {
  public:
-  long OnCall(SystemCall* call) override {
-    if (::gettid() == owner_) {
-      const std::string path = PathOf(*call);
-      calls.push_back(CallName(call->kind) + std::string(" ") + path.substr(path.rfind('/') + 1));
-    }
-    return call->Proceed();
-  }
-  // Of the calls that begin so: how many there were, and the number of the first of them.
-  size_t CountOf(const std::string& begin) const {
-    return static_cast<size_t>(
-        std::count_if(calls.begin(), calls.end(),
-                      [&](const std::string& call) { return call.starts_with(begin); }));
-  }
-  size_t FirstOf(const std::string& begin) const {
-    size_t number = 0;
-    while (number < calls.size() && !calls[number].starts_with(begin)) ++number;
-    return number;
-  }
-
-  std::vector<std::string> calls;
-
- private:
-  const pid_t owner_ = ::gettid();
-};
-
-// The reads of counts and rows by any thread, each with its first byte and its size.
-class CountsAndRows : public SystemCallHook {
- public:
-  struct Part {
-    bool is_of_rows = false;
+  struct Call {
+    bool is_own = false;
+    std::string name;
     uint64_t offset = 0;
     uint64_t size = 0;
   };
   long OnCall(SystemCall* call) override {
-    if (call->kind == CallKind::kPread) {
-      const std::string path = PathOf(*call);
-      const bool is_of_rows = path.ends_with(format::kRowsName);
+    const std::string path = PathOf(*call);
+    std::string name = CallName(call->kind) + std::string(" ") + path.substr(path.rfind('/') + 1);
+    {
       const std::lock_guard lock(mutex_);
-      if (is_of_rows || path.ends_with(format::kStagingCountsName)) {
-        parts.push_back({is_of_rows, static_cast<uint64_t>(call->offset), call->size});
-      }
+      calls.push_back(
+          {::gettid() == owner_, std::move(name), static_cast<uint64_t>(call->offset), call->size});
     }
     return call->Proceed();
   }
-  std::vector<Part> parts;
-
- private:
-  std::mutex mutex_;
-};
-
-// The names of the files whose maps of blocks other threads have asked for.
-class MapsOfOthers : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (call->kind == CallKind::kLseek) {
-      const std::string path = PathOf(*call);
-      const std::lock_guard lock(mutex_);
-      (::gettid() == owner_ ? own : others).insert(path.substr(path.rfind('/') + 1));
-    }
-    return call->Proceed();
+  // Of the calls that begin so: how many there were, and the number of the first of them.
+  size_t CountOf(const std::string& begin, bool own = true) const {
+    return static_cast<size_t>(std::count_if(calls.begin(), calls.end(), [&](const Call& call) {
+      return call.is_own == own && call.name.starts_with(begin);
+    }));
   }
-  std::set<std::string> own;
-  std::set<std::string> others;
+  size_t FirstOf(const std::string& begin) const {
+    size_t number = 0;
+    while (number < calls.size() &&
+           !(calls[number].is_own && calls[number].name.starts_with(begin))) {
+      ++number;
+    }
+    return number;
+  }
+
+  std::vector<Call> calls;  // to be looked at while no other thread makes any
 
  private:
   const pid_t owner_ = ::gettid();
@@ -184,13 +153,19 @@ TEST_F(OpenWaitsTest, OfTheRowsTheLastAreWaitedForFirst) {
   OwnCalls own;
   ASSERT_NO_FATAL_FAILURE(OpenWithRows(&own));
   store_.reset();
-  CountsAndRows read;
-  const ScopedHook hook(&read);
+  OwnCalls calls;
+  const ScopedHook hook(&calls);
   ASSERT_NO_FATAL_FAILURE(Open());
-  ASSERT_GE(read.parts.size(), 3u);
-  EXPECT_FALSE(read.parts[0].is_of_rows) << "rows are read once the counts are known";
-  EXPECT_TRUE(read.parts[1].is_of_rows);
-  EXPECT_EQ(read.parts[1].offset + read.parts[1].size,
+  std::vector<OwnCalls::Call> reads;
+  const std::string counts = std::string("pread ") + format::kStagingCountsName;
+  const std::string rows = std::string("pread ") + format::kRowsName;
+  for (const OwnCalls::Call& call : calls.calls) {
+    if (call.name == counts || call.name == rows) reads.push_back(call);
+  }
+  ASSERT_GE(reads.size(), 3u);
+  EXPECT_EQ(reads[0].name, counts) << "rows are read once the counts are known";
+  EXPECT_EQ(reads[1].name, rows);
+  EXPECT_EQ(reads[1].offset + reads[1].size,
             std::filesystem::file_size(dir_.Join(format::kRowsName)));
 }
 
@@ -205,20 +180,16 @@ TEST_F(OpenWaitsTest, RowsThatLieApartAreReadAtOnce) {
 // By another thread, so that the read waits for none of them alone.
 TEST_F(OpenWaitsTest, AFirstReadHasTheMapsOfItsFilesRead) {
   ASSERT_NO_FATAL_FAILURE(OpenWithIndex(IoBackend::kAuto));
-  MapsOfOthers maps;
-  const ScopedHook hook(&maps);
+  OwnCalls calls;
+  const ScopedHook hook(&calls);
   std::string value;
   ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
   // Waits for the threads of the store.
   store_.reset();
-  EXPECT_TRUE(maps.own.empty());
-  const auto has = [&maps](const std::string& begin) {
-    return std::any_of(maps.others.begin(), maps.others.end(),
-                       [&](const std::string& name) { return name.starts_with(begin); });
-  };
-  EXPECT_TRUE(has(format::kKeyFilePrefix + std::string("0")));
-  EXPECT_TRUE(has(format::kIndexFilePrefix));
-  EXPECT_TRUE(has(format::kValueFilePrefix));
+  EXPECT_EQ(calls.CountOf("lseek "), 0u);
+  for (const char* const file : {"key_0", "key_index_", "value_"}) {
+    EXPECT_GT(calls.CountOf(std::string("lseek ") + file, /*own=*/false), 0u) << file;
+  }
 }
 
 }  // namespace
