@@ -6,9 +6,9 @@
 # in any scope.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
-# come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the words asan,
-# tsan-core, tsan-rest:1/2 and tsan-rest:2/2 CI gives one, and of paged:1/2 and paged:2/2 one, by the commit's
-# hash: each takes long to compile or to run.
+# come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the
+# halves of asan, tsan-core and tsan-rest CI gives one, and one of paged, by the commit's hash: each takes
+# long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
 # The halves $(2):1/2$(3) and $(2):2/2$(3) of a run, each if the word $(1):1/2 or $(1):2/2 is in scope.
 halves_in_scope = $(foreach half,1/2 2/2,$(call in_scope,$(1):$(half),$(2):$(half)$(3)))
@@ -16,8 +16,8 @@ core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) $(call in_scope,bench,benches) \
              $(call in_scope,engine,$(call halves_in_scope,paged,checked/e2e,+paged) \
-               $(call halves_in_scope,tsan-rest,tsan/rest) $(call in_scope,asan,$(call in_two,asan/core)) \
-               $(call in_scope,tsan-core,$(call in_two,tsan/core)) checked/faults) $(call in_scope,numa,numa) \
+               $(call halves_in_scope,tsan-rest,tsan/rest) $(call halves_in_scope,asan,asan/core) \
+               $(call halves_in_scope,tsan-core,tsan/core) checked/faults) $(call in_scope,numa,numa) \
              $(call in_scope,engine,python rust java checked/power package) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
              $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
@@ -91,11 +91,11 @@ build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-tsan_in_scope = $(strip $(call in_scope,tsan-core,build/tsan/tests/core) \
-                  $(call in_scope,tsan-rest:1/2 tsan-rest:2/2,build/tsan/tests/rest \
+tsan_in_scope = $(strip $(call in_scope,$(call in_two,tsan-core),build/tsan/tests/core) \
+                  $(call in_scope,$(call in_two,tsan-rest),build/tsan/tests/rest \
                     $(if $(ENGINE_TEST_FULL),$(test_programs_e2e:%=build/tsan/bin/%))))
 build-rest-asan:
-	$(call in_scope,asan,$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
+	$(call in_scope,$(call in_two,asan),$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
 build-rest-tsan:
 	$(if $(tsan_in_scope),$(MAKE) --no-print-directory FLAVOUR=tsan sanitized-judges $(tsan_in_scope))
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
