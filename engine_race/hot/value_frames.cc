@@ -14,6 +14,7 @@ using l1::FrameKind;
 Status ValueFrames::Create(Index* index, l1::FrameCache* cache, uint32_t value_bytes,
                            uint64_t max_bytes, std::unique_ptr<ValueFrames>* frames) {
   ENGINE_RACE_ASSERT(value_bytes <= cache->frame_bytes());
+  ENGINE_RACE_ASSERT(&cache->epochs() == &index->epochs());
   frames->reset();
   const uint64_t max_count = max_bytes / cache->bytes_with_description();
   if (max_count == 0) return Status::Ok();

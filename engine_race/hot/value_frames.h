@@ -31,9 +31,9 @@ namespace engine_race {
 
 class ValueFrames final {
  public:
-  // Keeps values of `value_bytes` in frames of `cache`, which are at least as large: at most as
-  // many as fit into `max_bytes` with their descriptions. *frames is null when not a single one
-  // fits. kOutOfMemory.
+  // Keeps values of `value_bytes` in frames of `cache`: at most as many as fit into `max_bytes`
+  // with their descriptions. These frames are at least as large, and have the epochs of the index.
+  // *frames is null when not a single one fits. kOutOfMemory.
   static Status Create(Index* index, l1::FrameCache* cache, uint32_t value_bytes,
                        uint64_t max_bytes, std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();

@@ -37,7 +37,7 @@ bool BucketIndex::TakeFrame(uint64_t key, ValueRef* hot) noexcept {
   if (word == nullptr) return false;
   *hot = word->Load();
   if (!hot->hot()) return false;
-  // Readers of a run that has not changed hold no lock, and load the word meanwhile.
+  // Readers of a published run hold no lock, and load the word meanwhile.
   ValueRef seen = *hot;
   while (!word->Exchange(&seen, seen.InSlot(frames_.NotedSlot(hot->frame())))) {
   }

@@ -29,9 +29,8 @@ void BucketIndex::Forget() {
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
-void BucketIndex::EnterFrames(EpochGuard* guard) const {
-  l1::FrameCache* const cache = paging() == nullptr ? nullptr : paging()->blocks().cache();
-  if (cache != nullptr) guard->emplace(cache->epochs());
+void BucketIndex::EnterEpoch(EpochGuard* guard) const {
+  if (shared_ != nullptr) guard->emplace(shared_->epochs());
 }
 
 void BucketIndex::SwapRow(PartRow* row) noexcept {
@@ -52,11 +51,8 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
       if (damaged) NoteHeld();
       NoteBirths(tail.births);
     }
-    // A damaged bucket, or one that is or was unread, is not unchanged_: its readers must look at
-    // the flags under the lock.
     PartRow row(std::move(parts));
     SwapRow(&row);
-    TryUnchanged();
     TryPublish();
     // Records that are noted were appended after those of the tail.
     ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail.records, tail.since));
@@ -188,7 +184,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment
   const size_t index = row_.PartOf(key);
   // TakeFrame may look into blocks.
   EpochGuard guard;
-  if (moved) EnterFrames(&guard);
+  if (moved) EnterEpoch(&guard);
   const std::lock_guard lock(lock_);
   // Before the load of the version, before the record is acknowledged, and before a merge gives the
   // run's memory back.
@@ -219,17 +215,14 @@ void BucketIndex::PrefetchWindow(uint64_t key) const {
   if (row_.empty()) return;
   const RunView& run = row_.part(row_.PartOf(key)).run.view();
   CellMap::Position position;
-  RunWindow window;
-  if (run.PrefetchCell(key, &position)) {
-    run.PrefetchWindow(position, &window, [] { return true; });
-  }
+  uint32_t rank = 0;
+  if (run.PrefetchCell(key, &position)) run.PrefetchWindow(position, &rank);
 }
 
 Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
-  if (unchanged().FindInCell(key, ref)) return Code::kOk;
   EpochGuard guard;
-  EnterFrames(&guard);
-  if (FindHotPaged(key, ref, lookup) && ref->leads_to_slot()) {
+  EnterEpoch(&guard);
+  if (FindPublished(key, ref, lookup) && ref->leads_to_slot()) {
     if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
     return Code::kOk;
   }
@@ -242,7 +235,7 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
 }
 
 Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
-  if (unchanged().FindHotInCell(key, ref)) return Code::kOk;
+  if (FindPublished(key, ref, lookup)) return Code::kOk;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const RefWord* const word = row_.Locate(key, Access(lookup));
@@ -253,8 +246,8 @@ Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) cons
 Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
   EpochGuard guard;
-  EnterFrames(&guard);
-  if (FindHotPaged(key, ref, lookup) && ref->leads_to_slot()) {
+  EnterEpoch(&guard);
+  if (FindPublished(key, ref, lookup) && ref->leads_to_slot()) {
     if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
     return Code::kOk;
   }
@@ -268,7 +261,7 @@ Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLoo
 Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
                             BlockLookup* lookup) const {
   const auto read = [](const RefWord& word) { return word.Load(); };
-  if (FindHotPaged(key, ref, lookup)) return Code::kOk;
+  if (FindPublished(key, ref, lookup)) return Code::kOk;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
@@ -283,7 +276,7 @@ Code BucketIndex::WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t versi
   bool has_walked = false;
   {
     EpochGuard guard;
-    EnterFrames(&guard);
+    EnterEpoch(&guard);
     const std::shared_lock lock(lock_);
     if (unread_) return Code::kIOError;
     if (damaged_) return Code::kCorruption;
@@ -331,11 +324,10 @@ uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const
 
 uint64_t BucketIndex::memory_bytes() const {
   const std::shared_lock lock(lock_);
-  const PagedRuns* const runs = paged_runs_.load(std::memory_order_relaxed);
+  const PublishedRuns* const runs = published_.load(std::memory_order_relaxed);
   // The spare delta is not counted: only the mutator may look at it, and it is small.
   return sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + row_.memory_bytes() +
-         row_.history_bytes() + (flat_runs_ == nullptr ? 0 : flat_runs_->memory_bytes()) +
-         (runs == nullptr ? 0 : runs->memory_bytes());
+         row_.history_bytes() + (runs == nullptr ? 0 : runs->memory_bytes());
 }
 
 BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions& live) noexcept {

@@ -12,17 +12,15 @@
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included. Any other key may have been lost.
 //
-// Readers take the bucket's lock, except while nothing has been appended: see UnchangedRuns. Where
-// all runs are paged, except while nothing was appended since the last merge: see PagedRuns. Under
-// the lock they read a PartRow; BucketGrowth adds records to it.
-// Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
+// Readers take the bucket's lock, except while runs are published: see PublishedRuns. Under the
+// lock they read a PartRow; BucketGrowth adds records to it. Thread safety: const calls from any
+// thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -34,15 +32,13 @@
 #include "engine_race/index/block_lookup.h"
 #include "engine_race/index/bucket_growth.h"
 #include "engine_race/index/bucket_shared.h"
-#include "engine_race/index/flat_runs.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
-#include "engine_race/index/paged_runs.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/index/part_row.h"
+#include "engine_race/index/published_runs.h"
 #include "engine_race/index/read_write_lock.h"
 #include "engine_race/index/run_slices.h"
-#include "engine_race/index/unchanged_runs.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/extent_image.h"
 
@@ -63,14 +59,15 @@ class alignas(64) BucketIndex {
   BucketIndex(const BucketIndex&) = delete;
   BucketIndex& operator=(const BucketIndex&) = delete;
   // No reader is inside.
-  ~BucketIndex() { delete paged_runs_.load(std::memory_order_relaxed); }
+  ~BucketIndex() { delete published_.load(std::memory_order_relaxed); }
 
   static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
   using Row = PartRow::Parts;
 
   // To be called before anything else. For tests.
   void set_split_keys(uint32_t split_keys) { growth_.set_split_keys(split_keys); }
-  // Without it the bucket keeps nothing for views and counts no memory. It must outlive the bucket.
+  // Without it the bucket keeps nothing for views, publishes no runs, and counts no memory. It must
+  // outlive the bucket.
   void set_shared(BucketShared* shared) {
     shared_ = shared;
     sweep_link_.bucket = this;
@@ -110,41 +107,29 @@ class alignas(64) BucketIndex {
   // `damaged`: see the top of this file. No freed slot is used again until it ends. kOutOfMemory.
   Status Install(Row parts, bool damaged, const BucketTail& tail = {});
 
-  // Answers the lookups below while nothing has been appended, which is the usual case.
-  [[gnu::always_inline]] UnchangedRuns unchanged() const {
-    return {unchanged_, first_run_, flat_runs_};
+  // The runs that readers use without the lock; null while there are none. From inside the epoch.
+  [[gnu::always_inline]] const PublishedRuns* published() const {
+    // Sequentially consistent: pairs with HidePublished. After the entry into the epoch: a thread
+    // that has hidden the runs sees this reader inside, or this reader sees them hidden. Also
+    // acquire: pairs with the store in TryPublish.
+    return published_.load(std::memory_order_seq_cst);
   }
-  // The runs that FindHotPaged looks into; null if there are none. From inside the epoch.
-  const PagedRuns* paged_runs() const { return paged_runs_.load(std::memory_order_seq_cst); }
-  // Answers Find and FindHot from paged runs without the lock, while nothing was appended since
-  // they were published. False says nothing. It looks only into frames, and Find only finds slots.
-  // From inside the epoch of the frames.
-  [[gnu::always_inline]] bool FindHotPaged(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                                           const RunWindow& window = {}) const {
-    // Sequentially consistent: pairs with HidePaged. After the entry into the epoch: a thread that
-    // has hidden the runs sees this reader inside, or this reader sees them hidden. Also acquire:
-    // pairs with the store in TryPublish.
-    const PagedRuns* const runs = paged_runs_.load(std::memory_order_seq_cst);
-    // A lookup that a block was read for looks into that block first, and is no hit.
-    if (runs == nullptr || (lookup != nullptr && !lookup->is_fresh())) return false;
-    const RefWord* const word = runs->Locate(key, window);
-    if (word == nullptr) return false;
-    *ref = word->Load();
-    if (lookup != nullptr) lookup->NoteHit();
-    return true;
+  // Answers FindHot from the published runs, and Find if *ref leads to a slot. False says nothing.
+  // From inside the epoch.
+  bool FindPublished(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                     const RunWindow& window = {}) const {
+    const PublishedRuns* const runs = published();
+    return runs != nullptr && runs->Find(key, window, lookup, ref);
   }
   // Makes readers take the lock. With the lock held exclusively.
   void Hide() noexcept {
-    // Relaxed, both: they change under the lock. Sequentially consistent: pairs with UnchangedRuns.
-    if (unchanged_.load(std::memory_order_relaxed)) {
-      unchanged_.store(false, std::memory_order_seq_cst);
-    }
-    if (paged_runs_.load(std::memory_order_relaxed) != nullptr) HidePaged();
+    // Relaxed: it changes under the lock.
+    if (published_.load(std::memory_order_relaxed) != nullptr) HidePublished();
   }
   // Has walks skip the bucket if no view has a record here. With the lock held exclusively.
   void NoteIfEmpty() noexcept;
-  // Two steps under the lock, for a key that unchanged() has no run of: see RunView. They give no
-  // window, because the run may be merged.
+  // Two steps under the lock, for flat runs that are not published: see RunView. They give no
+  // window, because lookups under the lock use none.
   void PrefetchCell(uint64_t key) const;
   void PrefetchWindow(uint64_t key) const;
 
@@ -280,8 +265,8 @@ class alignas(64) BucketIndex {
   BlockAccess Access(BlockLookup* lookup) const {
     return {paging() == nullptr ? nullptr : &paging()->blocks(), lookup};
   }
-  // Enters the epoch of the frames. Before the lock is taken, as readers of hot values do.
-  void EnterFrames(EpochGuard* guard) const;
+  // Enters the epoch, before the lock is taken, as readers of hot values do.
+  void EnterEpoch(EpochGuard* guard) const;
   template <typename WalkFn>
   Code WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version, RunSlices* slices,
                 const WalkFn& walk) const;
@@ -290,16 +275,14 @@ class alignas(64) BucketIndex {
                                                                : CodeOf(found, ref);
   }
   Status AddAll(std::span<const IndexEntry> entries, const BucketMoment& since);
-  // Lets readers use flat runs without the lock, if nothing else belongs to the bucket. For a
-  // thread that moves runs.
-  void TryUnchanged() noexcept;
-  // Likewise paged runs, again and again. For any thread.
+  // Lets readers use the runs without the lock, if nothing else belongs to the bucket. For any
+  // thread.
   void TryPublish() noexcept;
   // Whether only runs belong to the bucket, and no flag says that lookups must look at more. With
   // the lock.
   bool HasOnlyRuns() const;
   bool IsEmpty() const;  // of records that a view may show; with the lock
-  void HidePaged() noexcept;
+  void HidePublished() noexcept;
   void PageOut(Part* part) noexcept;
   Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);
   Status MergePart(size_t index, l1::ExtentImage* image, LockedFn locked);
@@ -328,20 +311,15 @@ class alignas(64) BucketIndex {
   Code CodeOf(bool found, ValueRef ref) const;
 
   // A lookup usually needs only the first cache line of the bucket.
-  // Set by Install or Flatten, once. False after a record came.
-  std::atomic<bool> unchanged_{false};
+  // Owned. Null unless readers may use the runs without the lock. Changes under the lock.
+  std::atomic<PublishedRuns*> published_{nullptr};
   // All three change under the lock once readers know the index.
   bool damaged_ = false;
   bool unread_ = false;
   // Views may be older than the attempt that read the bucket: see UnreadBuckets::IsHidden.
   bool may_be_hidden_ = false;
   mutable ReadWriteLock lock_;
-  RunView first_run_;  // a copy, valid once flat_runs_ is set
-
-  // Owned. Null unless readers may use the paged runs without the lock. Changes under the lock.
-  std::atomic<PagedRuns*> paged_runs_{nullptr};
-  std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
-  std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
+  std::atomic<State> state_{State::kEmpty};  // stored under the lock; Prepare looks without
   // Changed under the log's lock of the bucket. Relaxed: beside a writer of another process a
   // thread may claim the bucket to drop it while another one has begun to read it again.
   std::atomic<bool> claimed_{false};
@@ -361,8 +339,8 @@ class alignas(64) BucketIndex {
   SweepLink sweep_link_;
 };
 
-// The size is a power of two, so that a lookup finds its bucket with a shift.
-static_assert(sizeof(BucketIndex) == 256);
+// Three times a power of two: a lookup finds its bucket by shifts and an addition.
+static_assert(sizeof(BucketIndex) == 192);
 
 }  // namespace engine_race
 

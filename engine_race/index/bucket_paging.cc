@@ -110,7 +110,7 @@ Status BucketIndex::Flatten(SlabAllocator* slabs) {
     // Hot values that were reached through the blocks are orphans from here on.
     paging()->blocks().Evict(*part.extent);
   }
-  TryUnchanged();
+  TryPublish();
   return Status::Ok();
 }
 
@@ -144,6 +144,7 @@ Status BucketIndex::MergeFlat(bool only_crossed, LockedFn locked) {
       growth_.FindFull(row_);
     });
   }
+  TryPublish();
   return status;
 }
 
@@ -330,7 +331,7 @@ bool BucketIndex::EndRest() noexcept {
 bool BucketIndex::ForEachCold(uint64_t first_key, uint64_t last_key,
                               FunctionRef<bool(const PagedRun&)> visit) const {
   EpochGuard guard;
-  EnterFrames(&guard);
+  EnterEpoch(&guard);
   const std::shared_lock lock(lock_);
   if (row_.empty() || paging() == nullptr) return true;
   const BlockFrames& frames = paging()->blocks();

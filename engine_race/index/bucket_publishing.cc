@@ -9,52 +9,29 @@
 
 namespace engine_race {
 
-// Lets readers use the runs without the lock, if nothing else belongs to the bucket. Only once: a
-// reader of the first such runs may not have noticed yet that they are gone.
-void BucketIndex::TryUnchanged() noexcept {
-  if (flat_runs_ != nullptr) return;
-  std::unique_ptr<const FlatRuns> runs;
-  try {
-    // Without the lock: no other thread moves runs meanwhile.
-    runs = FlatRuns::Of(row_);
-  } catch (const std::bad_alloc&) {
-    // Readers take the lock.
-  }
-  if (runs == nullptr) return;
-  const std::lock_guard lock(lock_);
-  if (!HasOnlyRuns()) return;
-  if (shared_ != nullptr) shared_->part_bytes().Change(runs->memory_bytes(), 0);
-  first_run_ = row_.part(0).run.view();
-  flat_runs_ = std::move(runs);
-  // Release: pairs with the load in UnchangedRuns, whose reader uses first_run_ and flat_runs_.
-  unchanged_.store(true, std::memory_order_release);
-}
-
-// Unlike flat runs, paged runs can be published again and again: the limbo keeps what readers may
-// have found before.
 void BucketIndex::TryPublish() noexcept {
-  if (paging() == nullptr || paging()->blocks().cache() == nullptr) return;
-  if (!paging()->has_paged_runs()) return;
+  if (shared_ == nullptr) return;
   const std::lock_guard lock(lock_);
   // Relaxed: it changes under the lock.
-  if (paged_runs_.load(std::memory_order_relaxed) != nullptr || !HasOnlyRuns()) return;
-  std::unique_ptr<PagedRuns> runs;
+  if (published_.load(std::memory_order_relaxed) != nullptr || !HasOnlyRuns()) return;
+  std::unique_ptr<PublishedRuns> runs;
   try {
-    runs = PagedRuns::Of(row_, paging()->blocks());
+    runs = PublishedRuns::Of(row_, Access(nullptr).frames, &shared_->limbo());
   } catch (const std::bad_alloc&) {
     // Readers take the lock.
   }
   if (runs == nullptr) return;
   shared_->part_bytes().Change(runs->memory_bytes(), 0);
-  // Release: pairs with the load in FindHotPaged, whose reader looks into the runs.
-  paged_runs_.store(runs.release(), std::memory_order_release);
+  // Release: pairs with the load in published(), whose reader looks into the runs.
+  published_.store(runs.release(), std::memory_order_release);
 }
 
-void BucketIndex::HidePaged() noexcept {
-  // Sequentially consistent: pairs with FindHotPaged.
-  std::unique_ptr<PagedRuns> hidden(paged_runs_.exchange(nullptr, std::memory_order_seq_cst));
+void BucketIndex::HidePublished() noexcept {
+  // Sequentially consistent: pairs with published().
+  std::unique_ptr<PublishedRuns> hidden(published_.exchange(nullptr, std::memory_order_seq_cst));
   shared_->part_bytes().Change(0, hidden->memory_bytes());
-  paging()->limbo().Retire(std::move(hidden));
+  // The lock is held.
+  shared_->limbo().Keep(std::move(hidden));
 }
 
 void BucketIndex::NoteHeld() noexcept {

@@ -1,5 +1,5 @@
-// The state that all buckets of an index share: their views, counts of their memory, Paging, and
-// which of them may hold records.
+// The state that all buckets of an index share. That is their views, the epochs of their readers,
+// counts of their memory, Paging, and which of them may hold records.
 // It also lists the buckets that keep history for views, and sweeps history that no view needs.
 //
 // A sweep is a pass over the listed buckets, in steps. Each step looks at one part of one bucket. A
@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -25,6 +26,9 @@
 #include "engine_race/index/held_buckets.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/views.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/frame_cache.h"
+#include "engine_race/l1/limbo.h"
 #include "engine_race/numa/store_placement.h"
 
 namespace engine_race {
@@ -50,8 +54,13 @@ class BucketShared : public ViewRegistry::Sweeper {
     uint64_t sweep_steps = 0;
   };
 
-  // `placement` is of the sweeping thread, and of memory that merges take. It outlives this object.
-  explicit BucketShared(const numa::StorePlacement& placement) : placement_(placement) {}
+  // `placement` is of the sweeping thread, and of memory that merges take. `frames`, which may be
+  // null, have the epochs of readers. Both outlive this object. May throw std::bad_alloc.
+  explicit BucketShared(const numa::StorePlacement& placement, l1::FrameCache* frames = nullptr)
+      : placement_(placement),
+        own_epochs_(frames == nullptr ? std::make_unique<l1::EpochManager>() : nullptr),
+        epochs_(frames == nullptr ? *own_epochs_ : frames->epochs()),
+        limbo_(epochs_) {}
   BucketShared(const BucketShared&) = delete;
   BucketShared& operator=(const BucketShared&) = delete;
   // The registry must be closed before a bucket or this object is destroyed.
@@ -76,6 +85,11 @@ class BucketShared : public ViewRegistry::Sweeper {
   const HeldBuckets& held() const { return held_; }
 
   const Placement& memory() const { return placement_.memory(); }
+
+  // Of readers of frames and of published runs.
+  l1::EpochManager& epochs() { return epochs_; }
+  // Of runs, and of what readers find them by.
+  l1::Limbo& limbo() { return limbo_; }
 
   ViewRegistry& views() const { return *views_; }
   uint64_t bytes() const {
@@ -112,6 +126,9 @@ class BucketShared : public ViewRegistry::Sweeper {
   void EndPass() noexcept;
 
   const numa::StorePlacement& placement_;
+  const std::unique_ptr<l1::EpochManager> own_epochs_;  // null: the frames have them
+  l1::EpochManager& epochs_;
+  l1::Limbo limbo_;
   ViewRegistry* views_ = nullptr;
   Paging* paging_ = nullptr;
   const BucketIndex* first_bucket_ = nullptr;

@@ -67,18 +67,20 @@ Status Index::MakePaging(std::function<uint64_t()> limit) {
       l1::ExtentStore::Open(log.directory_fd(), log.store_id(), impl_->options.file_mode,
                             /*writable=*/!impl_->options.read_only, &store));
   if (!limit) limit = [] { return kAutoBytes; };
-  impl_->paging =
-      std::make_unique<Paging>(impl_->frames, std::move(store), std::move(limit),
-                               impl_->options.index_memory_bytes, impl_->shared->part_bytes());
+  impl_->paging = std::make_unique<Paging>(impl_->frames, std::move(store), std::move(limit),
+                                           impl_->options.index_memory_bytes,
+                                           impl_->shared->part_bytes(), impl_->shared->limbo());
   impl_->shared->set_paging(impl_->paging.get());
   return Status::Ok();
 }
 
 l1::FrameCache* Index::frames() const { return impl_->frames; }
 
+l1::EpochManager& Index::epochs() const { return impl_->shared->epochs(); }
+
 Status Index::MakeViews() {
   // Before the registry is made, because this may throw and nothing would close the registry.
-  auto shared = std::make_unique<BucketShared>(impl_->log->placement());
+  auto shared = std::make_unique<BucketShared>(impl_->log->placement(), impl_->frames);
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   shared->Watch(views);
@@ -107,7 +109,7 @@ Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) co
 
 Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                    const RunWindow& window) const {
-  if (impl_->buckets[impl_->BucketOf(key)].unchanged().Find(key, ref, window)) [[likely]] {
+  if (impl_->FindNear(key, window, ref)) [[likely]] {
     return Status::Ok();
   }
   return FindSlowly(key, ref, lookup);
@@ -123,8 +125,8 @@ __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref,
 
 Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  // A bucket that nothing was appended to looks the same at every version.
-  if (impl_->buckets[bucket].unchanged().Find(key, ref)) [[likely]] {
+  // Published runs are what every view shows.
+  if (impl_->FindNear(key, {}, ref)) [[likely]] {
     return Status::Ok();
   }
   return Answer(bucket, version,
@@ -139,17 +141,18 @@ void Index::SetFrameSlots(std::atomic<uint32_t>* slots) {
 
 Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                       const RunWindow& window) const {
-  if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref, window)) [[likely]] {
+  const PublishedRuns* const runs = impl_->buckets[impl_->BucketOf(key)].published();
+  if (runs != nullptr && runs->FindNear(key, window, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindHotPaged(key, ref, lookup, window);
+  return FindHotPublished(key, ref, lookup, window);
 }
 
 // Not inlined, like FindSlowly.
-__attribute__((noinline)) Status Index::FindHotPaged(uint64_t key, ValueRef* ref,
-                                                     BlockLookup* lookup,
-                                                     const RunWindow& window) const {
-  if (impl_->buckets[impl_->BucketOf(key)].FindHotPaged(key, ref, lookup, window)) [[likely]] {
+__attribute__((noinline)) Status Index::FindHotPublished(uint64_t key, ValueRef* ref,
+                                                         BlockLookup* lookup,
+                                                         const RunWindow& window) const {
+  if (impl_->buckets[impl_->BucketOf(key)].FindPublished(key, ref, lookup, window)) [[likely]] {
     return Status::Ok();
   }
   return FindHotSlowly(key, ref, lookup);
@@ -164,10 +167,6 @@ __attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* re
 
 Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  // See FindAt.
-  if (impl_->buckets[bucket].unchanged().FindHot(key, ref)) [[likely]] {
-    return Status::Ok();
-  }
   const Code code = impl_->buckets[bucket].FindHotAt(key, version, ref, lookup);
   return ToStatus(impl_->unread.IsHidden(bucket, version) ? Code::kIOError : code, bucket);
 }
@@ -225,9 +224,12 @@ Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, si
 
 Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                         std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const {
-  const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(first_key)];
-  if (bucket.unchanged().FirstKeys(first_key, last_key, keys, count)) [[likely]] {
-    return Status::Ok();
+  {
+    const l1::EpochManager::Guard guard(impl_->shared->epochs());
+    const PublishedRuns* const runs = impl_->buckets[impl_->BucketOf(first_key)].published();
+    if (runs != nullptr && runs->FirstKeys(first_key, last_key, keys, count)) [[likely]] {
+      return Status::Ok();
+    }
   }
   return FirstKeysSlowly(first_key, last_key, version, keys, count, ahead);
 }
@@ -255,9 +257,12 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
 
 Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                        std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const {
-  const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(last_key)];
-  if (bucket.unchanged().LastKeys(first_key, last_key, keys, count)) [[likely]] {
-    return Status::Ok();
+  {
+    const l1::EpochManager::Guard guard(impl_->shared->epochs());
+    const PublishedRuns* const runs = impl_->buckets[impl_->BucketOf(last_key)].published();
+    if (runs != nullptr && runs->LastKeys(first_key, last_key, keys, count)) [[likely]] {
+      return Status::Ok();
+    }
   }
   return LastKeysSlowly(first_key, last_key, version, keys, count, ahead);
 }
@@ -298,11 +303,12 @@ uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last
 
 uint64_t Index::memory_bytes() const noexcept {
   return sizeof(*this) + sizeof(Impl) + impl_->geometry.bucket_count * sizeof(BucketIndex) +
-         impl_->shared->part_bytes().bytes() + impl_->shared->bytes();
+         impl_->shared->part_bytes().bytes() + impl_->shared->bytes() +
+         impl_->shared->limbo().bytes();
 }
 
 uint64_t Index::WalkMemoryBytes() const {
-  uint64_t bytes = sizeof(*this) + sizeof(Impl);
+  uint64_t bytes = sizeof(*this) + sizeof(Impl) + impl_->shared->limbo().bytes();
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
     bytes += impl_->buckets[b].memory_bytes();
   }

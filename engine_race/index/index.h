@@ -7,7 +7,7 @@
 // logs, in parallel. Buckets wait until a read needs them, or a thread in the background reads
 // them: see Opening. From then on the log reports every new record. Readers of a bucket share its
 // lock only with the writers of that bucket. They take no lock until something is written to the
-// bucket, and none again once it was merged into paged runs.
+// bucket, and none again once the keeper has merged it.
 //
 // An index that does not fit its memory is paged: see paging.h. A lookup may then need blocks from
 // disk. The calls with a BlockLookup never wait; they say which block they need.
@@ -150,7 +150,7 @@ class Index : public AppendListener {
   void SetFrameSlots(std::atomic<uint32_t>* slots);
 
   // Find and FindAt, except that they give a frame where there is one. The caller must be inside
-  // the epoch of the frames. It enters by a sequentially consistent change, which the evictor looks
+  // epochs(). It enters by a sequentially consistent change, which the evictor looks
   // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
   // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
   // caller that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at
@@ -163,7 +163,7 @@ class Index : public AppendListener {
   // Fetches into the caches what lookups of these keys read in flat runs, and in blocks that are in
   // frames, a level at a time. Sets windows[i] for keys[i]. Lookups that follow at once then wait
   // for memory together. There are at least as many windows as keys. A window may be used as long
-  // as the index lives; lookups ignore it once its bucket has changed.
+  // as the index lives; lookups check what it leads to. From outside the epoch.
   void Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   // Restores or builds the bucket if it is not in the index: it was left out, waits, or was lost.
   // Ok when it is in the index.
@@ -197,6 +197,8 @@ class Index : public AppendListener {
   uint64_t pinned_bytes() const;
   // The frames that Build was given; null if there are none.
   l1::FrameCache* frames() const;
+  // Those of the frames, or its own ones without frames.
+  l1::EpochManager& epochs() const;
   // The registry of the views of this index. It may outlive the index.
   ViewRegistry& views() const;
 
@@ -252,7 +254,7 @@ class Index : public AppendListener {
   Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
   // Both for at most kPrefetchedAtOnce keys.
   void PrefetchBlocks(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
-  void PrefetchRuns(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
+  void PrefetchFlat(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   Status MakePaging(std::function<uint64_t()> limit);
   // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other
   // thread moves its runs. The next call that needs the bucket reads its log.
@@ -261,8 +263,8 @@ class Index : public AppendListener {
   // std::bad_alloc, and leaves the bucket hidden then.
   void DropHidden(uint32_t bucket) const;
   Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
-  Status FindHotPaged(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                      const RunWindow& window) const;
+  Status FindHotPublished(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                          const RunWindow& window) const;
   Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
                          std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const;

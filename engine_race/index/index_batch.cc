@@ -22,17 +22,17 @@ void Index::Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> window
   const bool has_blocks = impl_->frames != nullptr && impl_->paging->has_paged_runs();
   for (size_t begin = 0; begin < keys.size(); begin += kPrefetchedAtOnce) {
     const size_t count = std::min(keys.size() - begin, kPrefetchedAtOnce);
-    if (has_flat_runs) PrefetchRuns(keys.subspan(begin, count), windows.subspan(begin, count));
+    const l1::EpochManager::Guard guard(impl_->shared->epochs());
+    if (has_flat_runs) PrefetchFlat(keys.subspan(begin, count), windows.subspan(begin, count));
     if (has_blocks) PrefetchBlocks(keys.subspan(begin, count), windows.subspan(begin, count));
   }
 }
 
 void Index::PrefetchBlocks(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
-  const l1::EpochManager::Guard guard(impl_->frames->epochs());
   const BlockFrames& frames = impl_->paging->blocks();
   std::array<BlockFrames::Place, kPrefetchedAtOnce> places;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const PagedRuns* const runs = impl_->buckets[impl_->BucketOf(keys[i])].paged_runs();
+    const PublishedRuns* const runs = impl_->buckets[impl_->BucketOf(keys[i])].published();
     if (runs != nullptr) runs->FindFences(keys[i], &places[i]);
   }
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -42,35 +42,38 @@ void Index::PrefetchBlocks(std::span<const uint64_t> keys, std::span<RunWindow> 
   }
   for (size_t i = 0; i < keys.size(); ++i) {
     if (places[i].block != nullptr && BlockFrames::FindKey(keys[i], &places[i])) {
-      windows[i].block = places[i].number;
-      windows[i].place = places[i].in_block;
+      windows[i] = {places[i].number, places[i].in_block};
     }
   }
 }
 
-void Index::PrefetchRuns(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
+void Index::PrefetchFlat(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
   struct Place {
     const RunView* run = nullptr;
     CellMap::Position position;
-    uint32_t width = 0;
+    uint32_t width = 0;  // of the window
     bool is_locked = false;
   };
   std::array<Place, kPrefetchedAtOnce> places;
   for (size_t i = 0; i < keys.size(); ++i) {
     const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
-    Place& place = places[i];
-    place.is_locked = !bucket.unchanged().PrefetchCell(keys[i], &place.run, &place.position);
-    if (place.is_locked) bucket.PrefetchCell(keys[i]);
+    const PublishedRuns* const runs = bucket.published();
+    if (runs != nullptr) [[likely]] {
+      places[i].run = runs->PrefetchCell(keys[i], &places[i].position);
+    } else {
+      places[i].is_locked = true;
+      bucket.PrefetchCell(keys[i]);
+    }
   }
   bool is_wide = false;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
     Place& place = places[i];
-    if (place.is_locked) {
-      bucket.PrefetchWindow(keys[i]);
-    } else if (place.run != nullptr) {
-      place.width = bucket.unchanged().PrefetchWindow(*place.run, place.position, &windows[i]);
+    if (place.run != nullptr) [[likely]] {
+      windows[i].block = RunWindow::kFlat;
+      place.width = place.run->PrefetchWindow(place.position, &windows[i].place);
       is_wide |= place.width > kScanKeyCount;
+    } else if (place.is_locked) {
+      impl_->buckets[impl_->BucketOf(keys[i])].PrefetchWindow(keys[i]);
     }
   }
   while (is_wide) {
@@ -78,7 +81,7 @@ void Index::PrefetchRuns(std::span<const uint64_t> keys, std::span<RunWindow> wi
     for (size_t i = 0; i < keys.size(); ++i) {
       uint32_t& width = places[i].width;
       if (width <= kScanKeyCount) continue;
-      width = RunView::Narrow(keys[i], width, &windows[i]);
+      width = places[i].run->Narrow(keys[i], width, &windows[i].place);
       is_wide |= width > kScanKeyCount;
     }
   }

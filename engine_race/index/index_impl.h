@@ -34,6 +34,12 @@ struct Index::Impl {
         buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
 
   uint32_t BucketOf(uint64_t key) const { return geometry.BucketOf(key); }
+  // The slot of `key`, where it is quickly found without a lock. From outside the epoch.
+  [[gnu::always_inline]] bool FindNear(uint64_t key, const RunWindow& window, ValueRef* ref) const {
+    const l1::EpochManager::Guard guard(shared->epochs());
+    const PublishedRuns* const runs = buckets[BucketOf(key)].published();
+    return runs != nullptr && runs->FindNear(key, window, ref) && ref->leads_to_slot();
+  }
   std::span<BucketIndex> all() const { return {buckets.get(), geometry.bucket_count}; }
 
   BucketLog* const log;

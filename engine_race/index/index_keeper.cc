@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -29,6 +30,9 @@ constexpr uint64_t kMinSavedBytes = 8 * format::kIndexBlockBytes;
 constexpr uint64_t kCheapFactor = 20;
 // A store with fewer reads than this since IsIdle last looked is idle, if nothing is written.
 constexpr uint64_t kIdleReads = 256;
+
+// While runs that readers may be looking at keep more memory, no further ones are paged out.
+constexpr size_t kMostKeptBytes = size_t{16} << 20;
 
 // The keeper waits at least this long before it tries failed work again.
 constexpr std::chrono::milliseconds kShortestWait{10};
@@ -91,6 +95,7 @@ void IndexKeeper::Run() noexcept {
       return Status::Ok();
     });
     Report(status);
+    paging_.limbo().FreeSafe();
   }
 }
 
@@ -219,6 +224,16 @@ bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
   return is_claimed && status.ok();
 }
 
+// Runs that were paged out take their memory until the readers inside have left.
+void IndexKeeper::AwaitReaders() {
+  while (paging_.limbo().bytes() > kMostKeptBytes && !IsStopping()) {
+    paging_.limbo().FreeSafe();
+    if (paging_.limbo().bytes() > kMostKeptBytes) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
 void IndexKeeper::PageAll() {
   if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return;
   for (uint32_t b = 0; b < buckets_.size() && paging_.MustPage(); ++b) {
@@ -228,6 +243,7 @@ void IndexKeeper::PageAll() {
     Status status;
     WithClaimed(b, page, &status);
     if (!status.ok()) return Report(status);
+    AwaitReaders();
     if (IsStopping()) return;
   }
   Report(roots_.Commit(/*only_extents=*/true));

@@ -84,6 +84,7 @@ class IndexKeeper {
   // False if the bucket cannot be claimed now, or a merge failed.
   bool Merge(uint32_t bucket, uint32_t min_records);
   void PageAll();
+  void AwaitReaders();
   bool IsStopping();
   bool IsIdle();
   // Whether the store has been used since the last call of IsIdle.

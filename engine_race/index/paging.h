@@ -40,15 +40,15 @@ class Paging {
   using LimitFn = std::function<uint64_t()>;
 
   // A flat index may take `max_flat_bytes` at most. `cache` may be null. `part_bytes` counts the
-  // memory of all parts. Both outlive it.
+  // memory of all parts. `limbo` takes runs. All three outlive it.
   Paging(l1::FrameCache* cache, std::unique_ptr<l1::ExtentStore> store, LimitFn limit,
-         uint64_t max_flat_bytes, const ByteCount& part_bytes)
+         uint64_t max_flat_bytes, const ByteCount& part_bytes, l1::Limbo& limbo)
       : blocks_(cache),
         store_(std::move(store)),
         limit_(std::move(limit)),
         max_flat_bytes_(max_flat_bytes),
         part_bytes_(part_bytes),
-        limbo_(cache == nullptr ? nullptr : &cache->epochs()) {}
+        limbo_(limbo) {}
 
   BlockFrames& blocks() { return blocks_; }
   l1::ExtentStore& store() { return *store_; }
@@ -174,7 +174,7 @@ class Paging {
   const LimitFn limit_;
   const uint64_t max_flat_bytes_;
   const ByteCount& part_bytes_;
-  l1::Limbo limbo_;
+  l1::Limbo& limbo_;
   PagingFaults faults_;
   std::atomic<uint64_t> paged_record_count_{0};
   std::atomic<uint64_t> flat_run_count_{0};

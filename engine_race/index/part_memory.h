@@ -3,8 +3,8 @@
 //
 // A build touches a gigabyte of fresh memory, and lookups then read it at random. With 4 KiB pages
 // the page faults would cost as much as the sorting, and each lookup would miss the TLB. When the
-// part of a slice is replaced, the slice's pages go back to the system and read as zeros. The
-// slab's address range stays mapped until its last slice and its last holder are gone.
+// part of a slice is replaced, the slice's pages go back to the system. The slab's address range
+// stays mapped until its last slice is gone.
 //
 // PartSlice: movable owner, not synchronised; different threads may free slices of one slab.
 // SlabAllocator: one thread.
@@ -40,9 +40,6 @@ class PartSlice {
   char* data() const { return data_; }
   // The memory that the slice takes from the system, rounding included.
   size_t footprint_bytes() const { return size_; }
-  // The mapping of the slice's slab: its holder can read the slice's addresses even after the slice
-  // was freed. Null for a slice outside any slab.
-  std::shared_ptr<const Region> mapping() const { return slab_; }
   void Reset() noexcept;
 
  private:

@@ -1,8 +1,12 @@
 #include "engine_race/index/sorted_run.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/key_scan.h"
 
 namespace engine_race {
 
@@ -15,7 +19,9 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t padded_count = key_count + kScanKeyCount;
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
-  PartSlice slice;
+  std::unique_ptr<Memory, MemoryDeleter> memory(new (std::nothrow) Memory);
+  if (memory == nullptr) return RefusedMemory("index: no memory for a part");
+  PartSlice& slice = memory->slice;
   ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartSlice::Allocate(bytes, &slice, placement)
                                                : slabs->Allocate(bytes, &slice));
   run->count_ = key_count;
@@ -27,8 +33,15 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   std::fill_n(run->keys_ + key_count, kScanKeyCount, above);
   run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
   run->view_ = RunView(map, key_count, run->keys_, run->refs_, run->cells_);
-  run->slice_ = std::move(slice);
+  run->memory_ = std::move(memory);
   return Status::Ok();
+}
+
+void SortedRun::MemoryDeleter::operator()(Memory* memory) const noexcept {
+  std::unique_ptr<Memory> gone(memory);
+  if (gone->limbo == nullptr) return;
+  const size_t bytes = gone->slice.footprint_bytes();
+  gone->limbo->Retire(std::move(gone), bytes);
 }
 
 void SortedRun::FillCells() {

@@ -6,26 +6,26 @@
 // looks near the place of an evenly spread key, a few keys to both sides. If the key is not there,
 // it searches the whole cell. Keys that crowd only make that search longer.
 //
-// Thread safety: const calls from any thread. Owns its memory; movable.
+// Readers may find a published run without a lock. Its memory is freed once they have left the
+// epoch.
+//
+// Thread safety: const calls from any thread. Owns its memory; movable. A published run is
+// destroyed without an index lock.
 #ifndef ENGINE_RACE_INDEX_SORTED_RUN_H_
 #define ENGINE_RACE_INDEX_SORTED_RUN_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <span>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/key_scan.h"
-#include "engine_race/base/lower_bound.h"
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
 #include "engine_race/index/run_view.h"
-#include "engine_race/index/value_ref.h"
+#include "engine_race/l1/limbo.h"
 
 namespace engine_race {
 
@@ -70,26 +70,32 @@ class SortedRun {
     return count_ == 0 || key < min_key() ? 0 : count_;
   }
   // The word of `key`; null when it is not there.
-  RefWord* Locate(uint64_t key) const {
-    RefWord* word;
-    if (view_.LocateNearGuess(key, &word, [] { return true; })) return word;
-    const size_t rank = Rank(key);
-    return rank == count_ || keys_[rank] != key ? nullptr : refs_ + rank;
-  }
+  RefWord* Locate(uint64_t key) const { return view_.Locate(key); }
   const RunView& view() const { return view_; }
-  // See PartSlice::mapping.
-  std::shared_ptr<const Region> mapping() const { return slice_.mapping(); }
+  // Says that readers find the run from here on, until it is hidden from them. They are inside the
+  // epoch of `limbo`, which outlives the run. Not of an empty run.
+  void NotePublished(l1::Limbo* limbo) const noexcept { memory_->limbo = limbo; }
 
-  size_t memory_bytes() const { return slice_.footprint_bytes(); }
+  size_t memory_bytes() const {
+    return memory_ == nullptr ? 0 : sizeof(Memory) + memory_->slice.footprint_bytes();
+  }
 
  private:
+  struct Memory final : l1::Retirable {
+    PartSlice slice;
+    l1::Limbo* limbo = nullptr;  // null: no reader has found it
+  };
+  struct MemoryDeleter {
+    void operator()(Memory* memory) const noexcept;
+  };
+
   RunView view_;
   uint32_t cell_count_ = 0;
   size_t count_ = 0;
   uint64_t* keys_ = nullptr;
   RefWord* refs_ = nullptr;
   uint32_t* cells_ = nullptr;
-  PartSlice slice_;
+  std::unique_ptr<Memory, MemoryDeleter> memory_;  // null if the run is empty
 };
 
 }  // namespace engine_race

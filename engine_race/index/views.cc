@@ -109,7 +109,7 @@ uint64_t ViewRegistry::NextVersion(std::unique_lock<std::mutex>* lock) noexcept 
   uint64_t word = version_.load(std::memory_order_relaxed);
   while (true) {
     if (word < kBatch) {
-      // Sequentially consistent: before the load of unchanged_ by a reader at this view. Acquire:
+      // Sequentially consistent: before a reader at this view looks for published runs. Acquire:
       // pairs with EndBatch, so a view shows the batches that have ended.
       if (version_.compare_exchange_weak(word, word + 1, std::memory_order_seq_cst,
                                          std::memory_order_relaxed)) {

@@ -93,9 +93,9 @@ class ViewRegistry {
     bool watched = false;
   };
   WriteStamp StampWrite() const {
-    // Sequentially consistent: comes after the store to unchanged_ in BucketIndex::Add. Orders the
-    // writer before or after Take's change of the version. Acquire: pairs with that change; see the
-    // top of views.cc.
+    // Sequentially consistent: comes after BucketIndex::Add has hidden the published runs. Orders
+    // the writer before or after Take's change of the version. Acquire: pairs with that change; see
+    // the top of views.cc.
     const uint64_t version = version_.load(std::memory_order_seq_cst) & kVersionMask;
     return {version, live_.load(std::memory_order_acquire) != kOpen};
   }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "engine_race/index/index.h"
-#include "engine_race/l1/epoch.h"
 #include "engine_race/log/bucket_log.h"
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
@@ -59,11 +58,11 @@ class ResidentPair {
     const std::pair<std::string, IndexLookups> ways[] = {
         {"flat lookup_ns", [this](uint64_t* sum) { return lab::FindEach(*flat_, keys_, sum); }},
         {"resident lookup_ns",
-         [this](uint64_t* sum) { return lab::FindEach(*index_, &epochs_, keys_, sum); }},
+         [this](uint64_t* sum) { return lab::FindEach(*index_, keys_, sum); }},
         {"flat batched lookup_ns",
          [this](uint64_t* sum) { return lab::FindTogether(*flat_, keys_, sum); }},
         {"resident batched lookup_ns",
-         [this](uint64_t* sum) { return lab::FindTogether(*index_, &epochs_, keys_, sum); }}};
+         [this](uint64_t* sum) { return lab::FindTogether(*index_, keys_, sum); }}};
     std::vector<Turn> turns;
     turns.reserve(std::size(ways));
     for (const auto& way : ways) {
@@ -97,7 +96,6 @@ class ResidentPair {
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<FlatIndex> flat_;
   std::unique_ptr<Index> index_;
-  l1::EpochManager epochs_;
   std::vector<uint64_t> keys_;
   uint64_t expected_sum_ = 0;
 };

@@ -18,9 +18,6 @@ namespace {
 
 constexpr size_t kSlabBytes = size_t{64} << 20;
 
-// Runs are never given back.
-constexpr auto kStillValid = [] { return true; };
-
 // Calls find(batch) for one batch of the keys after another.
 template <typename Find>
 Status ForBatches(std::span<const uint64_t> keys, const Find& find) {
@@ -78,13 +75,13 @@ const FlatIndex::Run& FlatIndex::RunOf(uint64_t key) const {
 bool FlatIndex::Find(uint64_t key, ValueRef* ref) const {
   const EpochManager::Guard guard(epochs_);
   const Bucket& bucket = buckets_[geometry_.BucketOf(key)];
-  RefWord* word = nullptr;
-  if (bucket.more.empty() && bucket.first.view().LocateNearGuess(key, &word, kStillValid))
-      [[likely]] {
-    *ref = word->Load();
-    return true;
+  const RefWord* const word =
+      bucket.more.empty() ? bucket.first.view().LocateNearGuess(key) : nullptr;
+  if (word == nullptr) [[unlikely]] {
+    return FindSlowly(key, ref);
   }
-  return FindSlowly(key, ref);
+  *ref = word->Load();
+  return true;
 }
 
 // Not inlined, so that Find stays short.
@@ -100,7 +97,7 @@ size_t FlatIndex::FindBatch(std::span<const uint64_t> keys, std::span<ValueRef> 
   struct Lookup {
     const Run* run = nullptr;  // null: the key is not there
     CellMap::Position position;
-    RunWindow window;
+    uint32_t rank = 0;   // where its window begins
     uint32_t width = 0;  // of the window
   };
   const EpochManager::Guard guard(epochs_);
@@ -112,16 +109,16 @@ size_t FlatIndex::FindBatch(std::span<const uint64_t> keys, std::span<ValueRef> 
   for (size_t i = 0; i < keys.size(); ++i) {
     Lookup& one = lookups[i];
     if (one.run == nullptr) continue;
-    one.width = one.run->view().PrefetchWindow(one.position, &one.window, kStillValid);
+    one.width = one.run->view().PrefetchWindow(one.position, &one.rank);
   }
   size_t found = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     Lookup& one = lookups[i];
     if (one.run == nullptr) continue;
-    while (one.width > kScanKeyCount) one.width = RunView::Narrow(keys[i], one.width, &one.window);
-    RefWord* near = nullptr;
-    const RefWord* const word =
-        RunView::LocateIn(one.window, keys[i], &near) ? near : one.run->Locate(keys[i]);
+    const RunView& run = one.run->view();
+    while (one.width > kScanKeyCount) one.width = run.Narrow(keys[i], one.width, &one.rank);
+    const RefWord* word = run.LocateInWindow(one.rank, keys[i]);
+    if (word == nullptr) word = one.run->Locate(keys[i]);
     if (word == nullptr) continue;
     refs[i] = word->Load();
     ++found;
@@ -155,10 +152,9 @@ Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat) {
   return Status::Ok();
 }
 
-Status FindEach(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
-                uint64_t* slot_sum) {
+Status FindEach(const Index& index, std::span<const uint64_t> keys, uint64_t* slot_sum) {
   for (const uint64_t key : keys) {
-    const EpochManager::Guard guard(*epochs);
+    const EpochManager::Guard guard(index.epochs());
     ValueRef ref;
     BlockLookup lookup;
     ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(key, &ref, &lookup));
@@ -167,12 +163,11 @@ Status FindEach(const Index& index, EpochManager* epochs, std::span<const uint64
   return Status::Ok();
 }
 
-Status FindTogether(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
-                    uint64_t* slot_sum) {
+Status FindTogether(const Index& index, std::span<const uint64_t> keys, uint64_t* slot_sum) {
   return ForBatches(keys, [&](std::span<const uint64_t> batch) {
-    const EpochManager::Guard guard(*epochs);
     std::array<RunWindow, FlatIndex::kBatchKeys> windows;
     index.Prefetch(batch, windows);
+    const EpochManager::Guard guard(index.epochs());
     for (size_t i = 0; i < batch.size(); ++i) {
       ValueRef ref;
       BlockLookup lookup;

@@ -77,11 +77,9 @@ Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat);
 // adds the slots of all keys to *slot_sum, and looks up no more once a key is not found.
 
 // The lookups of a reader: each inside the epoch. kIncomplete if a block is in no frame.
-Status FindEach(const Index& index, l1::EpochManager* epochs, std::span<const uint64_t> keys,
-                uint64_t* slot_sum);
+Status FindEach(const Index& index, std::span<const uint64_t> keys, uint64_t* slot_sum);
 // A batch is as the lookups of one MultiRead.
-Status FindTogether(const Index& index, l1::EpochManager* epochs, std::span<const uint64_t> keys,
-                    uint64_t* slot_sum);
+Status FindTogether(const Index& index, std::span<const uint64_t> keys, uint64_t* slot_sum);
 Status FindEach(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum);
 Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum);
 

@@ -40,7 +40,8 @@ class ValueFramesShareTest : public ::testing::Test {
   }
   void MakeFrames(uint32_t frame_count, uint64_t max_value_bytes = ~uint64_t{0}) {
     const Status made =
-        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), &share_, &cache_);
+        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), &share_, &cache_, {},
+                               l1::FrameCache::kBlockBytes, &index_->epochs());
     ASSERT_TRUE(made.ok()) << made.ToString();
     ASSERT_NE(cache_, nullptr);
     ASSERT_TRUE(

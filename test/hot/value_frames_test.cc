@@ -42,8 +42,9 @@ class ValueFramesTest : public ::testing::Test {
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
   }
   void Make(uint32_t frame_count, uint64_t max_value_bytes = ~uint64_t{0}) {
-    ASSERT_TRUE(
-        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), nullptr, &cache_).ok());
+    ASSERT_TRUE(l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), nullptr, &cache_, {},
+                                       l1::FrameCache::kBlockBytes, &index_->epochs())
+                    .ok());
     ASSERT_NE(cache_, nullptr);
     ASSERT_TRUE(
         ValueFrames::Create(index_.get(), cache_.get(), kValueBytes, max_value_bytes, &frames_)
@@ -77,7 +78,7 @@ class ValueFramesTest : public ::testing::Test {
   }
   bool IsHot(uint64_t key) {
     ValueRef ref;
-    const l1::EpochManager::Guard guard(epochs_);
+    const l1::EpochManager::Guard guard(index_->epochs());
     return index_->FindHot(key, &ref, &lookup_).ok() && ref.hot();
   }
   void ReadTimes(uint64_t key, int times) {
@@ -92,7 +93,6 @@ class ValueFramesTest : public ::testing::Test {
 
   TempDir dir_{FastParent()};
   Options options_;
-  l1::EpochManager epochs_;  // for looking at words only
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<l1::FrameCache> cache_;
   std::unique_ptr<Index> index_;

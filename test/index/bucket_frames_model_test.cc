@@ -74,7 +74,7 @@ class FramesPlay {
     for (uint32_t frame = 0; frame < frames_.count(); ++frame) frames_.Unswizzle(frame);
     for (uint64_t key = 0; key < key_space_; ++key) {
       ValueRef ref;
-      const bool found = test::LookupHot(index(), key, &ref) == Code::kOk;
+      const bool found = index().FindHot(key, &ref) == Code::kOk;
       ASSERT_FALSE(found && ref.hot()) << key;
     }
     for (Watched& each : views_) ViewRegistry::Release(&each.view);
@@ -115,7 +115,7 @@ class FramesPlay {
       if (frames_[frame].used || random_() % 4 == 0) continue;
       const uint64_t key = random_() % key_space_;
       ValueRef ref;
-      if (test::Lookup(index(), key, &ref) != Code::kOk) continue;
+      if (index().Find(key, &ref) != Code::kOk) continue;
       const bool already = test::Hot(index(), key).find("frame") != std::string::npos;
       const bool late = random_() % 8 == 0;
       if (late) {
@@ -159,7 +159,7 @@ class FramesPlay {
   void CheckFrame(uint32_t frame) {
     if (!IsNewest(frame)) return;
     ValueRef ref;
-    ASSERT_EQ(test::LookupHot(index(), frames_[frame].key, &ref), Code::kOk);
+    ASSERT_EQ(index().FindHot(frames_[frame].key, &ref), Code::kOk);
     ASSERT_TRUE(ref.hot()) << frames_[frame].key;
     ASSERT_EQ(ref.frame(), frame);
     ASSERT_EQ(ref.cooling(), marked_[frame]);
@@ -171,7 +171,7 @@ class FramesPlay {
                   std::map<uint32_t, std::pair<uint64_t, uint32_t>>* records) {
     for (const auto& [key, wanted] : shown) {
       ValueRef ref;
-      ASSERT_EQ(test::LookupHotAt(index(), key, version, &ref), Code::kOk);
+      ASSERT_EQ(index().FindHotAt(key, version, &ref), Code::kOk);
       ASSERT_EQ(ref.value_checksum(), wanted.value_checksum());
       if (!ref.hot()) continue;
       ASSERT_TRUE(frames_[ref.frame()].used) << key;

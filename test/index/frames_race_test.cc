@@ -3,12 +3,10 @@
 // record of its key that is no older than what was acknowledged before the read.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <random>
 #include <thread>
 #include <utility>
@@ -22,39 +20,6 @@ namespace engine_race {
 namespace {
 
 using test::Unswizzled;
-
-// The readers that are inside, as the owner of the frames counts them.
-class Epochs {
- public:
-  static constexpr uint64_t kOutside = ~uint64_t{0};
-
-  class Guard {
-   public:
-    Guard(Epochs& epochs, size_t thread) : entered_(epochs.entered_[thread].value) {
-      // Sequentially consistent: before the words are loaded. Pairs with SafeBelow.
-      entered_.store(epochs.now_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
-    }
-    // Release: pairs with SafeBelow.
-    ~Guard() { entered_.store(kOutside, std::memory_order_release); }
-
-   private:
-    std::atomic<uint64_t>& entered_;
-  };
-
-  uint64_t Retire() { return now_.fetch_add(1, std::memory_order_seq_cst); }
-  uint64_t SafeBelow() const {
-    uint64_t safe = now_.load(std::memory_order_seq_cst);
-    for (const Entered& each : entered_) safe = std::min(safe, each.value.load());
-    return safe;
-  }
-
- private:
-  struct alignas(64) Entered {
-    std::atomic<uint64_t> value{kOutside};
-  };
-  std::atomic<uint64_t> now_{1};
-  std::array<Entered, 8> entered_;
-};
 
 class Race {
  public:
@@ -91,7 +56,7 @@ class Race {
     for (std::thread& thread : threads) thread.join();
     for (uint64_t key = 0; key < key_space_; ++key) {
       ValueRef ref;
-      const bool found = test::LookupHot(index(), key, &ref) == Code::kOk;
+      const bool found = index().FindHot(key, &ref) == Code::kOk;
       ASSERT_FALSE(found && ref.hot()) << "key " << key << " leads to a frame that was evicted";
     }
   }
@@ -148,9 +113,9 @@ class Race {
     while (IsWriting()) {
       const uint64_t key = random() % key_space_;
       const uint64_t before = Newest(key);
-      Epochs::Guard guard(epochs_, number);
+      const l1::EpochManager::Guard guard(epochs_);
       ValueRef ref;
-      if (test::LookupHot(index(), key, &ref) != Code::kOk) {
+      if (index().FindHot(key, &ref) != Code::kOk) {
         ASSERT_NO_FATAL_FAILURE(ExpectNothing(key, before));
         continue;
       }
@@ -176,7 +141,7 @@ class Race {
       const uint64_t key = random() % key_space_;
       const uint64_t before = Newest(key);
       ValueRef ref;
-      if (test::Lookup(index(), key, &ref) == Code::kOk) {
+      if (index().Find(key, &ref) == Code::kOk) {
         ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, ref.slot(), before));
         ASSERT_EQ(ref.slot() & 0xffff, ref.value_checksum());
       } else {
@@ -201,7 +166,7 @@ class Race {
       for (size_t i = 0; i < seen.size(); ++i) {
         const uint64_t key = (random + i) % key_space_;
         ValueRef ref;
-        const Code code = test::LookupAt(index(), key, view.version, &ref);
+        const Code code = index().FindAt(key, view.version, &ref);
         const uint32_t slot = code == Code::kOk ? ref.slot() : slot_count_;
         if (round == 0) seen[i] = slot;
         ASSERT_EQ(slot, seen[i]) << "key " << key << " changed under a view";
@@ -246,7 +211,7 @@ class Race {
 
   bool Fill(uint32_t number, uint64_t key) {
     ValueRef ref;
-    if (test::Lookup(index(), key, &ref) != Code::kOk) return false;
+    if (index().Find(key, &ref) != Code::kOk) return false;
     Frame& frame = frames_[number];
     frame.key = key;
     frame.value.fill(ref.slot());
@@ -261,7 +226,7 @@ class Race {
   const uint64_t key_space_;
   const uint32_t slot_count_;
   test::WatchedBuckets buckets_;
-  Epochs epochs_;
+  l1::EpochManager& epochs_ = buckets_.shared().epochs();
   std::vector<std::atomic<uint32_t>> slots_;
   std::vector<Frame> frames_;
   std::vector<std::atomic<uint64_t>> key_of_;

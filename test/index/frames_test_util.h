@@ -39,7 +39,7 @@ class TestFrames {
   // Makes the newest record of `key` lead to a frame.
   bool Swizzle(uint64_t key, uint32_t frame) {
     ValueRef ref;
-    return Lookup(index_, key, &ref) == Code::kOk && Swizzle(key, ref, frame);
+    return index_.Find(key, &ref) == Code::kOk && Swizzle(key, ref, frame);
   }
   // Evicts a frame and then notes another slot for it, as if it were used for another record.
   Unswizzled Unswizzle(uint32_t frame, bool only_cooling = false) {
@@ -64,14 +64,6 @@ class TestFrames {
   std::vector<Frame> frames_;
 };
 
-// Asks the bucket as Index::FindHot does, inside the epoch of frames.
-inline Code LookupHot(const BucketIndex& index, uint64_t key, ValueRef* ref) {
-  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHot(key, ref);
-}
-inline Code LookupHotAt(const BucketIndex& index, uint64_t key, uint64_t version, ValueRef* ref) {
-  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHotAt(key, version, ref);
-}
-
 // Describes a result of a lookup: "slot 5", "frame 3", "cooling frame 3", "nothing".
 inline std::string Found(Code code, ValueRef ref) {
   if (code == Code::kNotFound) return "nothing";
@@ -81,23 +73,23 @@ inline std::string Found(Code code, ValueRef ref) {
 }
 inline std::string Hot(const BucketIndex& index, uint64_t key) {
   ValueRef ref;
-  const Code code = LookupHot(index, key, &ref);
+  const Code code = index.FindHot(key, &ref);
   return Found(code, ref);
 }
 inline std::string HotAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = LookupHotAt(index, key, view.version, &ref);
+  const Code code = index.FindHotAt(key, view.version, &ref);
   return Found(code, ref);
 }
 // The result of a lookup that gives slots, for readers outside the epoch.
 inline std::string Cold(const BucketIndex& index, uint64_t key) {
   ValueRef ref;
-  const Code code = Lookup(index, key, &ref);
+  const Code code = index.Find(key, &ref);
   return Found(code, ref);
 }
 inline std::string ColdAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = LookupAt(index, key, view.version, &ref);
+  const Code code = index.FindAt(key, view.version, &ref);
   return Found(code, ref);
 }
 

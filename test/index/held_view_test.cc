@@ -54,9 +54,9 @@ class Churned {
     ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(), version, shown, 0));
     for (const auto& [key, ref] : shown) {
       ValueRef found;
-      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key, version, &found), Code::kOk) << key;
+      ASSERT_EQ(buckets_.bucket().FindAt(key, version, &found), Code::kOk) << key;
       ASSERT_TRUE(test::SameRef(found, ref)) << key;
-      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key + 1, version, &found), Code::kNotFound);
+      ASSERT_EQ(buckets_.bucket().FindAt(key + 1, version, &found), Code::kNotFound);
     }
   }
   void ExpectShowsNow() { ExpectShows(kLatestVersion, now_); }
@@ -188,7 +188,7 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   const uint32_t count = 2 * kSplit;
   for (uint32_t i = 0; i < count; ++i) {
     ValueRef ref;
-    ASSERT_EQ(test::LookupAt(churned.buckets().bucket(), kHot, kLatestVersion, &ref), Code::kOk);
+    ASSERT_EQ(churned.buckets().bucket().FindAt(kHot, kLatestVersion, &ref), Code::kOk);
     views.emplace_back(churned.buckets().Take(), ref.slot());
     churned.Write(kHot, false);
   }

@@ -30,7 +30,6 @@ namespace {
 
 using test::ExpectFinds;
 using test::ExpectSameEntries;
-using test::Lookup;
 using test::MakeRecords;
 using test::Model;
 using test::Order;
@@ -234,7 +233,7 @@ TEST(IndexTest, WritersDuringAndAfterTheBuild) {
     ASSERT_TRUE(status.ok()) << status.ToString();
     const auto find = [&](uint64_t key) {
       ValueRef ref;
-      return Lookup(index.bucket(log->geometry().BucketOf(key)), key, &ref);
+      return index.bucket(log->geometry().BucketOf(key)).Find(key, &ref);
     };
     for (uint64_t writer = 0; writer < 2; ++writer) {
       std::mt19937_64 random(writer);
@@ -270,11 +269,11 @@ TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
     ASSERT_TRUE(index.Build().ok());
     for (const KeyRecord& record : records) {
       ValueRef ref;
-      EXPECT_EQ(Lookup(index.bucket(0), record.key, &ref),
+      EXPECT_EQ(index.bucket(0).Find(record.key, &ref),
                 record.sequence > lost ? Code::kOk : Code::kCorruption);
     }
     ValueRef ref;
-    EXPECT_EQ(Lookup(index.bucket(0), 12345, &ref), Code::kCorruption);
+    EXPECT_EQ(index.bucket(0).Find(12345, &ref), Code::kCorruption);
     const std::string text = capture.text();
     EXPECT_NE(text.find("key_00, bucket 0, slot 1000"), std::string::npos) << text;
     EXPECT_NE(text.find("20 damaged key entries"), std::string::npos) << text;
@@ -294,8 +293,8 @@ TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
     TestIndex index(log.get(), OneBucket(), limits);
     ASSERT_TRUE(index.Build().ok());
     ValueRef ref;
-    EXPECT_EQ(Lookup(index.bucket(0), records[5].key, &ref), Code::kCorruption);
-    EXPECT_EQ(Lookup(index.bucket(0), records[256 * 20 - 1].key, &ref), Code::kCorruption);
+    EXPECT_EQ(index.bucket(0).Find(records[5].key, &ref), Code::kCorruption);
+    EXPECT_EQ(index.bucket(0).Find(records[256 * 20 - 1].key, &ref), Code::kCorruption);
   }
 }
 
@@ -324,7 +323,7 @@ TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
     for (uint32_t bucket = 0; bucket < 16; ++bucket) {
       ASSERT_TRUE(log->Append(log->geometry().FirstKeyOf(bucket) + 3, value.data()).ok());
       const uint64_t key = harness::FilledKey(log->geometry(), bucket, 0, kSeed);
-      EXPECT_EQ(Lookup(index.bucket(bucket), key, &ref),
+      EXPECT_EQ(index.bucket(bucket).Find(key, &ref),
                 is_broken(bucket) ? Code::kIOError : Code::kOk);
     }
     const Status again = index.BuildAgain(9);
@@ -336,10 +335,9 @@ TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
       if (is_broken(bucket)) {
         ASSERT_TRUE(index.BuildAgain(bucket).ok());
       }
-      EXPECT_EQ(Lookup(index.bucket(bucket), log->geometry().FirstKeyOf(bucket) + 3, &ref),
-                Code::kOk);
+      EXPECT_EQ(index.bucket(bucket).Find(log->geometry().FirstKeyOf(bucket) + 3, &ref), Code::kOk);
       const uint64_t key = harness::FilledKey(log->geometry(), bucket, 0, kSeed);
-      EXPECT_EQ(Lookup(index.bucket(bucket), key, &ref), Code::kOk);
+      EXPECT_EQ(index.bucket(bucket).Find(key, &ref), Code::kOk);
     }
   }
 }

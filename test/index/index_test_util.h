@@ -75,23 +75,18 @@ inline std::vector<IndexEntry> EntriesOf(const BucketIndex::Row& row) {
   return entries;
 }
 
-// Asks the bucket as Index::Find does.
-inline Code Lookup(const BucketIndex& index, uint64_t key, ValueRef* ref) {
-  return index.unchanged().Find(key, ref) ? Code::kOk : index.Find(key, ref);
-}
-
 // Every key of the model is found with its newest record, and keys beside them are not found.
 inline void ExpectFinds(const BucketIndex& index, const Model& model) {
   for (const auto& [key, record] : model.newest()) {
     ValueRef ref;
-    const Code code = Lookup(index, key, &ref);
+    const Code code = index.Find(key, &ref);
     ASSERT_EQ(code, record.tombstone ? Code::kNotFound : Code::kOk) << key;
     if (code == Code::kOk) {
       ASSERT_TRUE(SameRef(ref, ValueRef(record))) << key;
     }
     for (const uint64_t beside : {key - 1, key + 1}) {
       if (model.newest().count(beside) == 0) {
-        ASSERT_EQ(Lookup(index, beside, &ref), Code::kNotFound) << beside;
+        ASSERT_EQ(index.Find(beside, &ref), Code::kNotFound) << beside;
       }
     }
   }

@@ -94,7 +94,7 @@ TEST_F(PagedWindowsTest, EveryKeyHasAWindowAndNoOtherKeyHasOne) {
   const std::vector<RunWindow> windows = WindowsOf(keys);
   for (const RunWindow& window : windows) {
     ASSERT_NE(window.block, 0u);
-    ASSERT_EQ(window.keys, nullptr);
+    ASSERT_NE(window.block, RunWindow::kFlat);
   }
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, windows));
   for (uint64_t& key : keys) ++key;
@@ -196,8 +196,9 @@ TEST_F(PagedWindowsTest, AWindowOutlivesItsBlock) {
   ASSERT_EQ(CountWindows(0), CountKeys(0));
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, windows));
   std::vector<RunWindow> wrong(windows.rbegin(), windows.rend());
-  wrong[0] = {nullptr, nullptr, ~uint32_t{0}, 0};
-  wrong[1] = {nullptr, nullptr, 1, ~uint32_t{0}};
+  wrong[0] = {RunWindow::kFlat, 0};
+  wrong[1] = {RunWindow::kFlat - 1, 0};
+  wrong[2] = {1, ~uint32_t{0}};
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, wrong));
 }
 

@@ -30,7 +30,8 @@ class PagingTest : public ::testing::Test {
         l1::ExtentStore::Open(dir_.fd(), kExtentStoreId, 0600, /*writable=*/true, &store).ok());
     EXPECT_TRUE(store->Reserve({}).ok());
     paging_ = std::make_unique<Paging>(
-        nullptr, std::move(store), [] { return uint64_t{0}; }, /*max_flat_bytes=*/0, part_bytes_);
+        nullptr, std::move(store), [] { return uint64_t{0}; }, /*max_flat_bytes=*/0, part_bytes_,
+        limbo_);
   }
 
   // A new extent, as a part has it and as a root names it.
@@ -57,6 +58,8 @@ class PagingTest : public ::testing::Test {
 
   const OpenDir dir_;
   ByteCount part_bytes_;
+  l1::EpochManager epochs_;
+  l1::Limbo limbo_{epochs_};
   std::unique_ptr<Paging> paging_;
 };
 

@@ -63,7 +63,7 @@ TEST(ViewsRaceTest, ViewsCutAllBucketsAtOnce) {
               last = round;
               least = std::min(least, round);
               ValueRef ref;
-              if (test::LookupAt(buckets.bucket(b), entry.key, used.version, &ref) != Code::kOk ||
+              if (buckets.bucket(b).FindAt(entry.key, used.version, &ref) != Code::kOk ||
                   !test::SameRef(ref, entry.ref)) {
                 ++wrong;
               }

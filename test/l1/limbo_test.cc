@@ -26,7 +26,7 @@ void RetireSome(size_t count, Limbo* limbo, size_t* destroyed) {
 
 TEST(LimboTest, ABatchIsDestroyedAtOnceIfNobodyIsInside) {
   EpochManager epochs;
-  Limbo limbo(&epochs);
+  Limbo limbo(epochs);
   size_t destroyed = 0;
   RetireSome(Limbo::kBatch - 1, &limbo, &destroyed);
   EXPECT_EQ(destroyed, 0u);
@@ -36,7 +36,7 @@ TEST(LimboTest, ABatchIsDestroyedAtOnceIfNobodyIsInside) {
 
 TEST(LimboTest, AReaderKeepsWhatWasRetiredSinceItEntered) {
   EpochManager epochs;
-  Limbo limbo(&epochs);
+  Limbo limbo(epochs);
   size_t destroyed = 0;
   RetireSome(10, &limbo, &destroyed);
   auto reader = std::make_unique<EpochManager::Guard>(epochs);
@@ -49,7 +49,7 @@ TEST(LimboTest, AReaderKeepsWhatWasRetiredSinceItEntered) {
 
 TEST(LimboTest, ALongReaderDoesNotMakeEveryRetirementLook) {
   EpochManager epochs;
-  Limbo limbo(&epochs);
+  Limbo limbo(epochs);
   size_t destroyed = 0;
   auto reader = std::make_unique<EpochManager::Guard>(epochs);
   RetireSome(Limbo::kBatch, &limbo, &destroyed);
@@ -61,20 +61,59 @@ TEST(LimboTest, ALongReaderDoesNotMakeEveryRetirementLook) {
   EXPECT_EQ(destroyed, 2 * Limbo::kBatch);
 }
 
-TEST(LimboTest, NothingWaitsWhereThereAreNoReadersOrAtTheEnd) {
+TEST(LimboTest, ManyBytesAreLookedForSooner) {
+  EpochManager epochs;
+  Limbo limbo(epochs);
+  size_t destroyed = 0;
+  limbo.Retire(std::make_unique<Counted>(&destroyed), Limbo::kBatchBytes - 1);
+  EXPECT_EQ(destroyed, 0u);
+  limbo.Retire(std::make_unique<Counted>(&destroyed), 1);
+  EXPECT_EQ(destroyed, 2u);
+  limbo.Retire(std::make_unique<Counted>(&destroyed), Limbo::kBatchBytes - 1);
+  EXPECT_EQ(destroyed, 2u) << "only what came since the last look";
+}
+
+// What is kept under a lock is destroyed by a later call without one.
+TEST(LimboTest, WhatIsKeptWaitsForTheNextLook) {
+  EpochManager epochs;
+  Limbo limbo(epochs);
+  size_t destroyed = 0;
+  for (size_t i = 0; i < 2 * Limbo::kBatch; ++i) {
+    limbo.Keep(std::make_unique<Counted>(&destroyed));
+  }
+  EXPECT_EQ(destroyed, 0u);
+  RetireSome(1, &limbo, &destroyed);
+  EXPECT_EQ(destroyed, 2 * Limbo::kBatch + 1);
+  limbo.Keep(std::make_unique<Counted>(&destroyed));
+  limbo.FreeSafe();
+  EXPECT_EQ(destroyed, 2 * Limbo::kBatch + 2);
+}
+
+TEST(LimboTest, BytesThatWaitAreCounted) {
+  EpochManager epochs;
+  Limbo limbo(epochs);
+  size_t destroyed = 0;
+  limbo.Retire(std::make_unique<Counted>(&destroyed), 100);
+  auto reader = std::make_unique<EpochManager::Guard>(epochs);
+  limbo.Retire(std::make_unique<Counted>(&destroyed), 30);
+  EXPECT_EQ(limbo.bytes(), 130u);
+  limbo.FreeSafe();
+  EXPECT_EQ(limbo.bytes(), 30u) << "the reader may have found it";
+  reader.reset();
+  limbo.FreeSafe();
+  EXPECT_EQ(limbo.bytes(), 0u);
+  EXPECT_EQ(destroyed, 2u);
+}
+
+TEST(LimboTest, NothingWaitsAtTheEnd) {
+  EpochManager epochs;
   size_t destroyed = 0;
   {
-    Limbo limbo(nullptr);
+    Limbo limbo(epochs);
     RetireSome(1, &limbo, &destroyed);
-    EXPECT_EQ(destroyed, 1u);
+    EXPECT_EQ(destroyed, 0u);
   }
-  {
-    EpochManager epochs;
-    Limbo limbo(&epochs);
-    RetireSome(1, &limbo, &destroyed);
-    EXPECT_EQ(destroyed, 1u);
-  }
-  EXPECT_EQ(destroyed, 2u);
+  EXPECT_EQ(destroyed, 1u);
 }
 
 }  // namespace

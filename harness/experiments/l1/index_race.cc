@@ -13,7 +13,6 @@
 
 namespace engine_race::harness {
 
-using l1::EpochManager;
 using l1::FrameCache;
 using lab::FlatIndex;
 using lab::NodeSearch;
@@ -121,16 +120,15 @@ void L1IndexRace::AddVariants() {
                            return blocks_->FindByNodes(kernel, keys, sum);
                          }});
   }
-  const auto add_index = [this](const std::string& name, const Index* index, EpochManager* epochs) {
-    variants_.push_back({name, [index, epochs](Keys keys, uint64_t* sum) {
-                           return lab::FindEach(*index, epochs, keys, sum);
-                         }});
-    variants_.push_back({name + ", batched", [index, epochs](Keys keys, uint64_t* sum) {
-                           return lab::FindTogether(*index, epochs, keys, sum);
+  const auto add_index = [this](const std::string& name, const Index* index) {
+    variants_.push_back(
+        {name, [index](Keys keys, uint64_t* sum) { return lab::FindEach(*index, keys, sum); }});
+    variants_.push_back({name + ", batched", [index](Keys keys, uint64_t* sum) {
+                           return lab::FindTogether(*index, keys, sum);
                          }});
   };
-  add_index(kPagedIndex, paged_.index.get(), &paged_.frames->epochs());
-  add_index("flat", flat_.index.get(), &flat_epochs_);
+  add_index(kPagedIndex, paged_.index.get());
+  add_index("flat", flat_.index.get());
   variants_.push_back({"flat arrays", [this](Keys keys, uint64_t* sum) {
                          return lab::FindEach(*arrays_, keys, sum);
                        }});

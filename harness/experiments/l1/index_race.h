@@ -18,7 +18,6 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
-#include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_cache.h"
 #include "engine_race/log/bucket_log.h"
 #include "harness/experiments/l1/race.h"
@@ -95,7 +94,6 @@ class L1IndexRace {
   Opened paged_;
   std::unique_ptr<lab::ExtentBlocks> blocks_;
   // Of the flat index, which has no frames.
-  l1::EpochManager flat_epochs_;
   std::unique_ptr<L1Lookups> lookups_;
   std::vector<Variant> variants_;
 };
