@@ -59,7 +59,7 @@ void Index::PrefetchFlat(std::span<const uint64_t> keys, std::span<RunWindow> wi
     const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
     const PublishedRuns* const runs = bucket.published();
     if (runs != nullptr) [[likely]] {
-      places[i].run = runs->PrefetchCell(keys[i], &places[i].position);
+      places[i].run = runs->PrefetchCell(keys[i], &places[i].position, &windows[i]);
     } else {
       places[i].is_locked = true;
       bucket.PrefetchCell(keys[i]);
@@ -69,7 +69,6 @@ void Index::PrefetchFlat(std::span<const uint64_t> keys, std::span<RunWindow> wi
   for (size_t i = 0; i < keys.size(); ++i) {
     Place& place = places[i];
     if (place.run != nullptr) [[likely]] {
-      windows[i].block = RunWindow::kFlat;
       place.width = place.run->PrefetchWindow(place.position, &windows[i].place);
       is_wide |= place.width > kScanKeyCount;
     } else if (place.is_locked) {

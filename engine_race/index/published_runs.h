@@ -48,34 +48,38 @@ class PublishedRuns final : public l1::Retirable {
   static std::unique_ptr<PublishedRuns> Of(const PartRow& row, const BlockFrames* blocks,
                                            l1::Limbo* limbo);
 
-  // The record of `key` in the first run, which is the only one of most buckets, if that is flat.
-  // Looks in the window if there is one, else where an evenly spread key would be, and nowhere
-  // else. It calls nothing, so that its caller need not save registers.
+  // The record of `key` in a flat run. Looks in the window. Without one it looks in the first run,
+  // the only one of most buckets, where an evenly spread key would be, and nowhere else. It calls
+  // nothing, so that its caller need not save registers.
   [[gnu::always_inline]] bool FindNear(uint64_t key, const RunWindow& window, ValueRef* ref) const {
-    const RunView& run = first_.flat;
-    return Load(window.block == RunWindow::kFlat ? run.LocateInWindow(window.place, key)
-                                                 : run.LocateNearGuess(key),
-                ref);
+    if (!window.is_flat()) return Load(first_.flat.LocateNearGuess(key), ref);
+    const uint32_t number = window.block - RunWindow::kFlat;
+    if (number > later_.size()) [[unlikely]] {
+      return false;
+    }
+    return Load(RunAt(number).flat.LocateInWindow(window.place, key), ref);
   }
-  // The record of `key` in any run. Looks into the window first, and of a paged run into frames
+  // The record of `key` in any run. Of a paged one it looks into the window, then into frames
   // alone. `lookup` may be null.
   bool Find(uint64_t key, const RunWindow& window, BlockLookup* lookup, ValueRef* ref) const {
-    const Run& run = RunOf(key);
-    if (run.paged != nullptr) return FindPaged(*run.paged, key, window, lookup, ref);
-    const bool has_window = window.block == RunWindow::kFlat;
-    return (has_window && Load(run.flat.LocateInWindow(window.place, key), ref)) ||
-           Load(run.flat.Locate(key), ref);
+    const Run& run = RunAt(NumberOf(key));
+    return run.paged == nullptr ? Load(run.flat.Locate(key), ref)
+                                : FindPaged(*run.paged, key, window, lookup, ref);
   }
 
   // The first steps of lookups among many: see RunView and BlockFrames. PrefetchCell gives the flat
-  // run that can have the key; null, and nothing is fetched, if there is none.
-  [[gnu::always_inline]] const RunView* PrefetchCell(uint64_t key,
-                                                     CellMap::Position* position) const {
-    const RunView& run = RunOf(key).flat;
-    return run.PrefetchCell(key, position) ? &run : nullptr;
+  // run that can have the key, and begins its window. Null, and nothing is fetched, if there is
+  // none.
+  [[gnu::always_inline]] const RunView* PrefetchCell(uint64_t key, CellMap::Position* position,
+                                                     RunWindow* window) const {
+    const uint32_t number = NumberOf(key);
+    const RunView& run = RunAt(number).flat;
+    if (!run.PrefetchCell(key, position)) return nullptr;
+    window->block = RunWindow::kFlat + number;
+    return &run;
   }
   [[gnu::always_inline]] void FindFences(uint64_t key, BlockFrames::Place* place) const {
-    const Run& run = RunOf(key);
+    const Run& run = RunAt(NumberOf(key));
     if (run.paged != nullptr) blocks_->FindFences(*run.paged, key, place);
   }
 
@@ -83,7 +87,7 @@ class PublishedRuns final : public l1::Retirable {
   // reaches into another run.
   [[gnu::always_inline]] bool FirstKeys(uint64_t first_key, uint64_t last_key,
                                         std::span<uint64_t> keys, size_t* count) const {
-    const RunView& run = RunOf(first_key).flat;
+    const RunView& run = RunAt(NumberOf(first_key)).flat;
     size_t rank;
     size_t taken = keys.size();
     if (!run.RankQuickly(first_key, &rank) || run.count() - rank < taken) return false;
@@ -95,7 +99,7 @@ class PublishedRuns final : public l1::Retirable {
   [[gnu::always_inline]] bool LastKeys(uint64_t first_key, uint64_t last_key,
                                        std::span<uint64_t> keys, size_t* count) const {
     if (last_key == ~uint64_t{0}) return false;
-    const RunView& run = RunOf(last_key + 1).flat;
+    const RunView& run = RunAt(NumberOf(last_key + 1)).flat;
     size_t rank;
     if (!run.RankQuickly(last_key + 1, &rank) || rank < keys.size()) return false;
     run.CopyKeys(rank - keys.size(), keys);
@@ -112,14 +116,16 @@ class PublishedRuns final : public l1::Retirable {
 
   explicit PublishedRuns(const BlockFrames* blocks) : blocks_(blocks) {}
 
-  // The last run whose first key is at most `key`; the first run if there is none.
-  [[gnu::always_inline]] const Run& RunOf(uint64_t key) const {
+  // The number of the last run whose first key is at most `key`; of the first run if there is none.
+  [[gnu::always_inline]] uint32_t NumberOf(uint64_t key) const {
     // If the first run is flat, no other cache line is needed.
     if (first_.flat.map().Contains(key) || later_.empty()) [[likely]] {
-      return first_;
+      return 0;
     }
-    const size_t index = UpperRank(first_keys_.data(), first_keys_.size(), key);
-    return index == 0 ? first_ : later_[index - 1];
+    return static_cast<uint32_t>(UpperRank(first_keys_.data(), first_keys_.size(), key));
+  }
+  [[gnu::always_inline]] const Run& RunAt(uint32_t number) const {
+    return number == 0 ? first_ : later_[number - 1];
   }
   [[gnu::always_inline]] static bool Load(const RefWord* word, ValueRef* ref) {
     if (word == nullptr) [[unlikely]] {

@@ -9,10 +9,13 @@
 namespace engine_race {
 
 struct RunWindow {
-  // In the place of a block's number: the run is flat.
-  static constexpr uint32_t kFlat = ~uint32_t{0};
+  // Numbers from here on stand for flat runs.
+  static constexpr uint32_t kFlat = uint32_t{1} << 31;
 
-  // The number of a block of records, or kFlat. 0: there is no window.
+  bool is_flat() const { return block >= kFlat; }
+
+  // The number of a block of records, or kFlat and the number of a flat run among the published
+  // ones of its bucket. 0: there is no window.
   uint32_t block = 0;
   // In that block, or in the flat run.
   uint32_t place = 0;

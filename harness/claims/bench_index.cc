@@ -45,7 +45,7 @@ std::vector<BenchPart> IndexBench::Parts() {
          "reopen_after_kill_s", "build_s"},
         {kOpenWaits, "<= 8",
          "how often the opening thread waits for the device or for other threads until the first "
-         "Read of reopen_ratio has returned"}},
+         "Read of reopen_ratio has returned; the folders above the store were looked up before"}},
        By(&IndexBench::MeasureReopening),
        FilledBytes(key_count_, round_count_ * killed_write_count_)},
       {"growth",

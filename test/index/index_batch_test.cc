@@ -131,7 +131,7 @@ TEST_F(IndexBatchTest, FindWhatTheBucketHolds) {
         ASSERT_NO_FATAL_FAILURE(ExpectFinds(some[i], windows[i]));
         if (model_.newest().count(some[i]) == 0) continue;
         ++record_count;
-        ASSERT_TRUE(windows[i].block == RunWindow::kFlat || windows[i].block == 0);
+        ASSERT_TRUE(windows[i].is_flat() || windows[i].block == 0);
         if (windows[i].block != 0) begins.push_back(rank_of_.at(some[i]) - windows[i].place);
       }
       begin += batch;

@@ -94,7 +94,7 @@ TEST_F(PagedWindowsTest, EveryKeyHasAWindowAndNoOtherKeyHasOne) {
   const std::vector<RunWindow> windows = WindowsOf(keys);
   for (const RunWindow& window : windows) {
     ASSERT_NE(window.block, 0u);
-    ASSERT_NE(window.block, RunWindow::kFlat);
+    ASSERT_FALSE(window.is_flat());
   }
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, windows));
   for (uint64_t& key : keys) ++key;
@@ -197,6 +197,7 @@ TEST_F(PagedWindowsTest, AWindowOutlivesItsBlock) {
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, windows));
   std::vector<RunWindow> wrong(windows.rbegin(), windows.rend());
   wrong[0] = {RunWindow::kFlat, 0};
+  wrong[3] = {RunWindow::kFlat + 1, 0};
   wrong[1] = {RunWindow::kFlat - 1, 0};
   wrong[2] = {1, ~uint32_t{0}};
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, wrong));

@@ -190,8 +190,18 @@ TEST_F(MixedRunsTest, FlatAndPagedRunsOfABucketAreFound) {
       ASSERT_EQ(ref.slot(), key % 1000);
     }
     ASSERT_FALSE(runs->FindNear(key, {}, &ref)) << "the first run is paged";
-    // A window of the other run leads no lookup astray.
-    for (const RunWindow& window : {RunWindow{RunWindow::kFlat, 100}, RunWindow{1, 100}}) {
+    ASSERT_EQ(
+        runs->FindNear(key, {RunWindow::kFlat + 1, key < 1000 ? 0 : uint32_t(key - 1000)}, &ref),
+        is_flat)
+        << key;
+    // No window leads a lookup astray.
+    for (const RunWindow& window :
+         {RunWindow{RunWindow::kFlat, 100}, RunWindow{1, 100}, RunWindow{RunWindow::kFlat + 1, 100},
+          RunWindow{RunWindow::kFlat + 2, 100}}) {
+      if (runs->FindNear(key, window, &ref)) {
+        ASSERT_TRUE(is_flat) << key;
+        ASSERT_EQ(ref.slot(), key % 1000);
+      }
       ASSERT_EQ(runs->Find(key, window, nullptr, &ref), is_paged || is_flat) << key;
       if (is_paged || is_flat) {
         ASSERT_EQ(ref.slot(), key % 1000);
