@@ -39,9 +39,10 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
 
 void SortedRun::MemoryDeleter::operator()(Memory* memory) const noexcept {
   std::unique_ptr<Memory> gone(memory);
-  if (gone->limbo == nullptr) return;
+  l1::Limbo* const limbo = gone->limbo;
+  if (limbo == nullptr) return;
   const size_t bytes = gone->slice.footprint_bytes();
-  gone->limbo->Retire(std::move(gone), bytes);
+  limbo->Retire(std::move(gone), bytes);
 }
 
 void SortedRun::FillCells() {

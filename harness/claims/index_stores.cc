@@ -228,7 +228,7 @@ Status OpenAndRead(const Options& options, const nlohmann::json& order, uint64_t
   const std::filesystem::path store_dir(order.at("store_dir").get<std::string>());
   // The store cannot help how deep it lies: the folders above it are looked up before.
   std::error_code ignored;
-  std::filesystem::exists(store_dir.parent_path() / "no such name", ignored);
+  static_cast<void>(std::filesystem::exists(store_dir.parent_path() / "no such name", ignored));
   const uint64_t waits_before = ThreadWaitCount();
   const uint64_t began_ns = NowNs();
   ENGINE_RACE_RETURN_IF_ERROR(order.value("builds", false)
