@@ -53,7 +53,8 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
     }
     PartRow row(std::move(parts));
     SwapRow(&row);
-    TryPublish();
+    // The first record of a tail would hide the runs at once.
+    if (tail.records.empty()) TryPublish();
     // Records that are noted were appended after those of the tail.
     ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail.records, tail.since));
     std::vector<IndexEntry> batch;
@@ -234,8 +235,9 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
   return CodeOf(word != nullptr, *ref, lookup);
 }
 
-Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
-  if (FindPublished(key, ref, lookup)) return Code::kOk;
+Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                          const RunWindow& window) const {
+  if (FindPublished(key, ref, lookup, window)) return Code::kOk;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const RefWord* const word = row_.Locate(key, Access(lookup));

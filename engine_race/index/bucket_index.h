@@ -13,8 +13,9 @@
 // included. Any other key may have been lost.
 //
 // Readers take the bucket's lock, except while runs are published: see PublishedRuns. Under the
-// lock they read a PartRow; BucketGrowth adds records to it. Thread safety: const calls from any
-// thread, beside one mutator and one sweep of the history.
+// lock they read a PartRow; BucketGrowth adds records to it.
+//
+// Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 
@@ -140,7 +141,8 @@ class alignas(64) BucketIndex {
   // Finds the record of `key` that a view of `version` shows.
   Code FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup = nullptr) const;
   // For frames; see Index.
-  Code FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr) const;
+  Code FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr,
+               const RunWindow& window = {}) const;
   Code FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
                  BlockLookup* lookup = nullptr) const;
   bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;

@@ -145,24 +145,15 @@ Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
   if (runs != nullptr && runs->FindNear(key, window, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindHotPublished(key, ref, lookup, window);
-}
-
-// Not inlined, like FindSlowly.
-__attribute__((noinline)) Status Index::FindHotPublished(uint64_t key, ValueRef* ref,
-                                                         BlockLookup* lookup,
-                                                         const RunWindow& window) const {
-  if (impl_->buckets[impl_->BucketOf(key)].FindPublished(key, ref, lookup, window)) [[likely]] {
-    return Status::Ok();
-  }
-  return FindHotSlowly(key, ref, lookup);
+  return FindHotSlowly(key, ref, lookup, window);
 }
 
 // Not inlined, like FindSlowly.
 __attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref,
-                                                      BlockLookup* lookup) const {
+                                                      BlockLookup* lookup,
+                                                      const RunWindow& window) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return ToStatus(impl_->buckets[bucket].FindHot(key, ref, lookup), bucket);
+  return ToStatus(impl_->buckets[bucket].FindHot(key, ref, lookup, window), bucket);
 }
 
 Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {

@@ -150,11 +150,11 @@ class Index : public AppendListener {
   void SetFrameSlots(std::atomic<uint32_t>* slots);
 
   // Find and FindAt, except that they give a frame where there is one. The caller must be inside
-  // epochs(). It enters by a sequentially consistent change, which the evictor looks
-  // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
-  // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
-  // caller that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at
-  // most. A bucket that was read again may be paged, and its extent lost.
+  // epochs(). It enters by a sequentially consistent change, which the evictor looks at after
+  // Unswizzle in the same order. So no reader that enters later finds the frame, even if its record
+  // has been superseded meanwhile. These calls do not read a bucket that was left out. A caller
+  // that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at most. A
+  // bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
   int max_loads() const;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
@@ -263,9 +263,8 @@ class Index : public AppendListener {
   // std::bad_alloc, and leaves the bucket hidden then.
   void DropHidden(uint32_t bucket) const;
   Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
-  Status FindHotPublished(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                          const RunWindow& window) const;
-  Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                       const RunWindow& window) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
                          std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const;
   Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,

@@ -60,8 +60,8 @@ class UnreadBuckets {
   Status Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_count)> read);
 
   // Hides the bucket from views below `version`. They still see its published runs, which are as
-  // old. Called within `read`, before the bucket is
-  // admitted, or of a bucket that is in the index. May throw std::bad_alloc then.
+  // old. Called within `read`, before the bucket is admitted, or of a bucket that is in the index.
+  // May throw std::bad_alloc then.
   void HideFromOlder(uint32_t bucket, uint64_t version);
   // Whether a view of `version` may not see the bucket. For a lookup that has found the bucket
   // admitted.
