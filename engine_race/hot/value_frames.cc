@@ -31,11 +31,11 @@ Status ValueFrames::Create(Index* index, l1::FrameCache* cache, uint32_t value_b
 // No word of the index leads to a value's frame afterwards.
 ValueFrames::~ValueFrames() { cache_.RemoveOwner(FrameKind::kValue); }
 
-void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
+bool ValueFrames::Keep(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept {
   // A value that is in a frame is not offered.
   ENGINE_RACE_ASSERT(!ref.hot() && !ref.tombstone());
-  const uint32_t frame = cache_.TakeFor(FrameKind::kValue, key, cache_.Note(key));
-  if (frame == l1::kNoFrame) return;
+  const uint32_t frame = cache_.TakeFor(FrameKind::kValue, key, frequency);
+  if (frame == l1::kNoFrame) return false;
   char* const copy = cache_.data(frame);
   std::memcpy(copy, value, value_bytes_);
   // Release: before the index leads to the frame. Pairs with the acquire in FrameSlots::NotedSlot.
@@ -50,6 +50,7 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
   const bool installed =
       ValueMatches(copy, value_bytes_, ref.value_checksum()) && cache_.Install(frame, swizzle);
   if (!installed) cache_.GiveBack(frame);
+  return installed;
 }
 
 bool ValueFrames::Owner::IsNewest(uint64_t key, uint32_t frame, ValueRef* ref) const noexcept {

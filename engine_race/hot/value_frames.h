@@ -67,7 +67,17 @@ class ValueFrames final {
   void PrepareOffer(uint64_t key) const { cache_.Prefetch(key); }
   // Notes that `key` was read and found at `ref`, a slot of the log. Keeps a copy of `value` if
   // that is worth a frame and matches its checksum. Not from inside Find.
-  void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
+  void Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
+    (void)Keep(key, ref, value, cache_.Note(key));
+  }
+
+  // Whether a frame is free for a value that a walk has read. A hint.
+  bool HasFree() const { return cache_.HasFree(l1::FrameKind::kValue); }
+  // Offer of such a value. It takes a free frame only, and does not count as a read of the key.
+  // False if no copy was kept: there is no frame, or the key's block is in none.
+  bool Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
+    return Keep(key, ref, value, /*frequency=*/0);
+  }
 
  private:
   // Finds the swips of the frames in the index. Enters the epoch for that: the pool's mutex does
@@ -95,6 +105,8 @@ class ValueFrames final {
         cache_(*cache),
         value_bytes_(value_bytes),
         owner_(index, &cache->epochs()) {}
+
+  bool Keep(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
 
   Index& index_;
   l1::FrameCache& cache_;

@@ -98,11 +98,15 @@ class FrameCache final : public MemoryUser {
            pool_->left_count(kind) <= pool_->max_count(kind) / kScarceFraction;
   }
 
-  // Takes a frame for content of `kind` that Note(id) has just given that frequency. That is a free
-  // frame, or the victim's frame if the victim is a stopgap or its frequency is lower by the
-  // margin. kNoFrame if neither is to be had. The frame's description is empty but for its kind and
-  // its tag, which is `id`. The caller fills the frame and then calls Install or GiveBack. Not from
-  // inside the epoch.
+  // Whether a frame for content of `kind` is free, or can be had of free memory. A hint.
+  bool HasFree(FrameKind kind) const {
+    return (!is_full() || may_grow()) && pool_->MayHaveMore(kind);
+  }
+  // Takes a frame for content of `kind` that Note(id) has just given that frequency, or 0 for
+  // content whose use does not count. That is a free frame, or the victim's frame if the victim is
+  // a stopgap or its frequency is lower by the margin. kNoFrame if neither is to be had. The
+  // frame's description is empty but for its kind and its tag, which is `id`. The caller fills the
+  // frame and then calls Install or GiveBack. Not from inside the epoch.
   uint32_t TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept;
   // Makes the frame reachable by swizzle(): see FramePool::Install. After false the caller must
   // give the frame back.

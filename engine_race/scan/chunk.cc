@@ -31,6 +31,16 @@ constexpr uint32_t kMostFetchedBytes = 4096;
   asm volatile("");
 }
 
+// Which values are read from the log, a bit for each. The others are in memory anyway.
+uint64_t FromLog(std::span<const uint32_t> positions) {
+  ENGINE_RACE_ASSERT(positions.size() <= 64);
+  uint64_t records = 0;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] < kVerifiedPosition) records |= uint64_t{1} << i;
+  }
+  return records;
+}
+
 }  // namespace
 
 void Chunk::Recycle() {
@@ -75,13 +85,14 @@ void Chunk::KeepLast(uint32_t count) {
 }
 
 void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
-                  bool verify) {
+                  bool verify, FrameFiller* filler) {
   ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());
   ENGINE_RACE_ASSERT(layout.BuffersFor(plan.position_count) <= in_buffers.size());
   layout_ = layout;
   base_ = base;
   verify_ = verify;
-  needs_preparing_ = false;
+  filler_ = filler != nullptr && filler->HasFree() ? filler : nullptr;
+  needs_preparing_ = filler_ != nullptr;
   for (uint32_t& position : plan.positions) {
     const uint32_t flags = position & kPositionFlags;
     position = layout.PositionIn(in_buffers, position & ~kPositionFlags) | flags;
@@ -131,6 +142,13 @@ Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
   return read_status_;
 }
 
+std::span<const IndexEntry> Chunk::EntriesOf(size_t segment) const {
+  const uint32_t first = segments[segment].first_entry;
+  const size_t after =
+      segment + 1 < segments.size() ? segments[segment + 1].first_entry : entries.size();
+  return std::span(entries).subspan(first, after - first);
+}
+
 void Chunk::WaitUntilReady() const {
   // Acquire: with the store in SetReady, shows the values and the marks of failed reads.
   state_.wait(0, std::memory_order_acquire);
@@ -172,6 +190,8 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   const uint32_t end = std::min(begin + batch_records(), static_cast<uint32_t>(entries.size()));
   const uint32_t ahead = std::max(kMostFetchedBytes / layout_.value_bytes(), 1U);
   for (uint32_t i = begin + 1; i < std::min(begin + ahead, end); ++i) Prefetch(i);
+  const uint64_t to_be_left =
+      filler_ == nullptr ? 0 : FromLog(std::span(plan.positions).subspan(begin, end - begin));
   for (uint32_t i = begin; i < end; ++i) {
     if (i + ahead < end) Prefetch(i + ahead);
     // Visitors would wait in vain for a batch that is left in work.
@@ -182,10 +202,21 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
       NoteReadError(Status(Code::kOutOfMemory, {}));
     }
   }
+  if (to_be_left != 0) LeaveInFrames(begin, to_be_left);
   // As in SetReady.
   batches_[batch].store(kPrepared);
   batches_[batch].notify_all();
   return true;
+}
+
+void Chunk::LeaveInFrames(uint32_t begin, uint64_t records) {
+  if (!filler_->Begin()) return;
+  for (; records != 0; records &= records - 1) {
+    const uint32_t entry = begin + static_cast<uint32_t>(std::countr_zero(records));
+    const char* const value = Value(entry);
+    if (value != nullptr) filler_->Leave(entries[entry].key, entries[entry].ref, value);
+  }
+  filler_->End();
 }
 
 // Neighbours by key lie anywhere, and the processor prefetches by itself only within a page. So

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/scan/frame_filler.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
 
@@ -44,19 +45,15 @@ class Chunk {
   void KeepLast(uint32_t count);
   // Lays the plan, which was made for `layout`, out over the given buffers. Number i of them lies
   // at base + i * layout.buffer_bytes(). Makes the chunk ready for visitors, who compare values
-  // with their checksums if `verify` is set. std::bad_alloc leaves it unusable but recyclable.
+  // with their checksums if `verify` is set. Values that were read from the log are left to
+  // `filler` unless it is null. std::bad_alloc leaves the chunk unusable but recyclable.
   void Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
-             bool verify);
+             bool verify, FrameFiller* filler = nullptr);
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;
   const Segment& SegmentOfEntry(uint32_t entry) const;
-  std::span<const IndexEntry> EntriesOf(size_t segment) const {
-    const uint32_t first = segments[segment].first_entry;
-    const size_t after =
-        segment + 1 < segments.size() ? segments[segment + 1].first_entry : entries.size();
-    return std::span(entries).subspan(first, after - first);
-  }
+  std::span<const IndexEntry> EntriesOf(size_t segment) const;
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
@@ -149,6 +146,7 @@ class Chunk {
   static constexpr uint32_t kFetchAhead = 6;
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
+  void LeaveInFrames(uint32_t begin, uint64_t records);
   void Prefetch(uint32_t entry) const;
   bool Matches(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);
@@ -164,6 +162,7 @@ class Chunk {
   std::atomic<bool> stale_{false};
   bool needs_preparing_ = false;
   bool verify_ = false;
+  FrameFiller* filler_ = nullptr;
   uint32_t batch_shift_ = 0;
   uint32_t batch_count_ = 0;
   uint32_t batch_capacity_ = 0;

@@ -93,7 +93,8 @@ void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
     TakeHot(reading);
     builder_.PlanReads(windows.position_count, &chunk);
   } while (builder_.CutToFit(windows.position_count, keep, &chunk));
-  chunk.Place(context_->layout, windows.base, windows.buffers, context_->options.verify_checksums);
+  chunk.Place(context_->layout, windows.base, windows.buffers, context_->options.verify_checksums,
+              &filler_);
   // Gives back the windows that gaps did not need.
   pool_->TrimWindows(chunk.plan.position_count, &windows);
 }

@@ -2,7 +2,8 @@
 // ranges at a snapshot, and iterators that read values ahead.
 //
 // Values in frames are copied. The others are read from the log: one read for neighbouring slots,
-// several reads overlapped. A long walk reads its next chunk while it visits the one at hand.
+// several reads overlapped. They are left in free frames. A long walk reads its next chunk while it
+// visits the one at hand.
 //
 // It never waits for memory. Short readings take a window of the pool, longer ones buffers that the
 // coordinator lends. If neither is free, a window of 16 KiB or one value comes from the heap.
@@ -28,7 +29,10 @@ namespace engine_race {
 class ChunkReader {
  public:
   ChunkReader(ScanContext* context, WindowPool* pool)
-      : context_(context), pool_(pool), builder_(context) {}
+      : context_(context),
+        pool_(pool),
+        builder_(context),
+        filler_(context->frames, context->tuning.leave_time_percent) {}
   ~ChunkReader() { GiveBack(); }
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
@@ -117,6 +121,7 @@ class ChunkReader {
   ScanContext* const context_;
   WindowPool* const pool_;
   ChunkBuilder builder_;
+  FrameFiller filler_;
   Reading readings_[2];
   Reading* at_hand_ = &readings_[0];
   Reading* ahead_ = &readings_[1];

@@ -78,7 +78,11 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
     if (found->delivered) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(*found, buffer));
     ENGINE_RACE_RETURN_IF_ERROR(CheckFresh(*found));
-    return Verify(*found, buffer);
+    ENGINE_RACE_RETURN_IF_ERROR(Verify(*found, buffer));
+    if (frames_ != nullptr && !found->staged && frames_->HasFree()) {
+      (void)frames_->Leave(key, found->ref, buffer);
+    }
+    return Status::Ok();
   });
 }
 

@@ -74,18 +74,40 @@ TEST_F(HotScansTest, TakeWhatIsInMemory) {
   }
 }
 
-TEST_F(HotScansTest, LeaveTheFramesAsTheyAre) {
+TEST_F(HotScansTest, WhatAWalkReadIsThereForTheNext) {
   OpenAndFill();
   Snapshot snapshot;
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  // A walk that must not take longer leaves some values to the next one.
+  uint64_t before = 0;
+  do {
+    before = store_->Stats().frame_admission_count;
+    ExpectRange(&snapshot, 100, 300);
+  } while (store_->Stats().frame_admission_count > before);
+  ExpectWalk(/*prefetch_records=*/1, /*backwards=*/false, 400, 500);
+  EXPECT_EQ(before, 200u);
+  EXPECT_EQ(store_->Stats().frame_admission_count, 300u);
+  TruncateLogs();
+  ExpectRange(&snapshot, 100, 300);
+  for (uint64_t n = 400; n < 500; ++n) EXPECT_EQ(Version(n), 1u);
+}
+
+TEST_F(HotScansTest, EvictNothing) {
+  options_.hot_value_bytes = 64 * 4096;
+  OpenAndFill();
+  Warm(0, 100);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  const StoreStats before = store_->Stats();
+  ASSERT_GT(before.frame_admission_count, 32u);
   for (int i = 0; i < 5; ++i) {
-    ExpectRange(nullptr, 0, 200);
-    ExpectRange(&snapshot, 0, 200);
+    ExpectRange(nullptr, 0, kKeys);
+    ExpectRange(&snapshot, 0, kKeys);
     for (const uint32_t prefetch_records : {0U, 1U, 10U}) {
-      ExpectWalk(prefetch_records, /*backwards=*/false, 0, 200);
+      ExpectWalk(prefetch_records, /*backwards=*/false, 0, kKeys);
     }
   }
-  EXPECT_EQ(store_->Stats().frame_admission_count, 0u);
+  EXPECT_EQ(store_->Stats().frame_eviction_count, before.frame_eviction_count);
 }
 
 TEST_F(HotScansTest, ValuesReadAtASnapshotAreKept) {
@@ -104,6 +126,7 @@ TEST_F(HotScansTest, SupersededValuesAreNotKept) {
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   for (uint64_t n = 0; n < kKeys; ++n) Write(n, 2);
   for (int i = 0; i < 4; ++i) ReadAt(snapshot, 0, 100);
+  ExpectRange(&snapshot, 0, 200);
   EXPECT_EQ(store_->Stats().frame_admission_count, 0u);
   // The newest ones are.
   Warm(0, 100);

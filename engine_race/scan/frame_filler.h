@@ -1,0 +1,89 @@
+// Leaves values that a walk has read in free frames, so that the next walk finds them there.
+//
+// Copies take a bounded part of a walk's time. That matters for memory that was never touched: the
+// first touch of a page may take longer than reading its value from the device.
+//
+// One thread at a time. Owner of nothing; the frames outlive it.
+#ifndef ENGINE_RACE_SCAN_FRAME_FILLER_H_
+#define ENGINE_RACE_SCAN_FRAME_FILLER_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine_race/base/clock.h"
+#include "engine_race/hot/value_frames.h"
+#include "engine_race/index/index.h"
+
+namespace engine_race {
+
+// Lets some work take at most a part of the time that other work takes. The caller reads the clock,
+// in nanoseconds.
+class PartOfTime {
+ public:
+  explicit PartOfTime(uint32_t percent) : percent_(percent) {}
+
+  // Whether it may begin. If so, End says when it has ended.
+  bool Begin(uint64_t now_ns) {
+    const uint64_t others_ns = now_ns - last_ns_;
+    // A first call has waited long enough.
+    const uint64_t earned_ns = std::min(others_ns, kLongestNs) * percent_ / 100;
+    left_ns_ = std::min(left_ns_ + static_cast<int64_t>(earned_ns), kMostNs);
+    last_ns_ = now_ns;
+    return left_ns_ > 0;
+  }
+  void End(uint64_t now_ns) {
+    left_ns_ -= static_cast<int64_t>(now_ns - last_ns_);
+    last_ns_ = now_ns;
+  }
+
+ private:
+  // It may take about so much at once.
+  static constexpr int64_t kMostNs = 2'000'000;
+  // A longer time of other work counts as so much.
+  static constexpr uint64_t kLongestNs = 1'000'000'000;
+
+  const uint32_t percent_;
+  uint64_t last_ns_ = 0;  // of the last Begin or End
+  int64_t left_ns_ = 0;
+};
+
+class FrameFiller {
+ public:
+  // `frames` may be null.
+  FrameFiller(ValueFrames* frames, uint32_t time_percent) : frames_(frames), time_(time_percent) {}
+
+  // A hint.
+  bool HasFree() const { return frames_ != nullptr && frames_->HasFree(); }
+
+  // Whether values may be left now. If so, End must follow.
+  bool Begin() {
+    if (!HasFree()) return false;
+    if (pass_count_ > 0) {
+      --pass_count_;
+      return false;
+    }
+    left_any_ = false;
+    return time_.Begin(MonotonicNs());
+  }
+  // `ref` is its slot in the log.
+  void Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
+    left_any_ |= frames_->Leave(key, ref, value);
+  }
+  void End() {
+    time_.End(MonotonicNs());
+    if (!left_any_) pass_count_ = kPassedBatches;
+  }
+
+ private:
+  // After a batch of which nothing was kept, so many are not tried.
+  static constexpr uint32_t kPassedBatches = 64;
+
+  ValueFrames* const frames_;
+  PartOfTime time_;
+  uint32_t pass_count_ = 0;
+  bool left_any_ = false;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_FRAME_FILLER_H_
