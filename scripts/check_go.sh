@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks the Go sources of cluster/: gofmt, go vet, and staticcheck where scripts/setup.sh has
-# installed it. Then the examples of cluster/deploy/, those of systemd and HAProxy where these are
+# installed it. With CHECK_SINCE=COMMIT modules without a change since are not compiled for that. Then the examples of cluster/deploy/, those of systemd and HAProxy where these are
 # installed. Lengths of lines and files are house rules: see scripts/check_house.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +16,8 @@ if [ -n "$unformatted" ]; then
 fi
 
 while read -r module; do
+  [ -z "${CHECK_SINCE:-}" ] || ! git diff --quiet "$CHECK_SINCE" -- "$module" 2> /dev/null ||
+    [ -n "$(git ls-files --others --exclude-standard "$module")" ] || continue
   (cd "$module" && go vet ./...) || bad=1
   if [ -x "$staticcheck_program" ]; then
     (cd "$module" && "$staticcheck_program" ./...) || bad=1

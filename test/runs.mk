@@ -7,15 +7,16 @@
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
 # come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the
-# halves of asan, tsan-core and tsan-rest CI gives one, and one of paged, by the commit's hash: each takes
-# long to compile or to run.
+# halves of asan, tsan-core and tsan-rest CI gives one, and a quarter of paged, by the commit's hash: each
+# takes long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
-# The halves $(2):1/2$(3) and $(2):2/2$(3) of a run, each if the word $(1):1/2 or $(1):2/2 is in scope.
-halves_in_scope = $(foreach half,1/2 2/2,$(call in_scope,$(1):$(half),$(2):$(half)$(3)))
+# The parts $(2):1/N$(4) to $(2):N/N$(4) of a run, which $(3) lists, each if its word $(1):I/N is in scope.
+parts_in_scope = $(foreach part,$(3),$(call in_scope,$(1):$(part),$(2):$(part)$(4)))
+halves_in_scope = $(call parts_in_scope,$(1),$(2),1/2 2/2)
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) $(call in_scope,bench,benches) \
-             $(call in_scope,engine,$(call halves_in_scope,paged,checked/e2e,+paged) \
+             $(call in_scope,engine,$(call parts_in_scope,paged,checked/e2e,1/4 2/4 3/4 4/4,+paged) \
                $(call halves_in_scope,tsan-rest,tsan/rest) $(call halves_in_scope,asan,asan/core) \
                $(call halves_in_scope,tsan-core,tsan/core) checked/faults) $(call in_scope,numa,numa) \
              $(call in_scope,engine,python rust java checked/power package) \

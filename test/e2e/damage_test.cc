@@ -212,7 +212,7 @@ TEST_F(DamageTest, DamagedStoresGiveNoWrongBytes) {
     return;
   }
   const uint64_t case_count = FromEnvironment(
-      "DAMAGE_STORES", PartOf(kAddressSanitized ? 5000 : Sized(1500, 300), Sized(4, 8)));
+      "DAMAGE_STORES", PartOf(kAddressSanitized ? 5000 : Sized(1500, 300), 8));
   const uint64_t seed = SweepSeed();
   for (uint64_t i = 0; i < case_count; ++i) {
     const std::string complaint = RunCase(seed + i, &tally);

@@ -126,7 +126,7 @@ void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
 }
 
 TEST(PowerLossTest, RandomLives) {
-  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(20000, 4000), 10));
+  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(20000, 4000), 16));
   SharedTallies tallies;
   RunLives(Life::kAnyUse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
