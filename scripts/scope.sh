@@ -80,6 +80,10 @@ words_of() {
     docs/rust*) echo engine ;;
     docs/java*) echo engine ;;
     docs/* | README.md | CHANGELOG.md) echo - ;;
+    # How programs are built and tests are run. Guests run programs that other tests run too, and those
+    # of the guests are built in any scope.
+    Makefile | */programs.mk | test/rooms.mk | test/runs.mk | .ci/run | scripts/run_tests.sh | scripts/scope.sh)
+      echo engine harness bench lint service go report bare ;;
     *) echo "$words" ;;
   esac
 }

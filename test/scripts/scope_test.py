@@ -41,9 +41,14 @@ class PathsTest(unittest.TestCase):
                          ["engine", "service", "go"])
 
     def test_an_unknown_path_concerns_everything(self):
-        for path in ("Makefile", "harness/programs.mk", "test/rooms.mk", ".ci/run", "new/file",
-                     "scripts/run_tests.sh", "scripts/scope.sh", ".clang-tidy"):
+        for path in ("scripts/setup.sh", "scripts/guest_kernel.sh", "new/file", ".clang-tidy"):
             self.assertEqual(scope_of("docs/format.md", path), ALL, path)
+
+    def test_how_tests_are_built_and_run_concerns_all_but_guests(self):
+        without_guests = [word for word in ALL if word not in ("numa", "nvme")]
+        for path in ("Makefile", "harness/programs.mk", "test/rooms.mk", "test/runs.mk", ".ci/run",
+                     "scripts/run_tests.sh", "scripts/scope.sh"):
+            self.assertEqual(scope_of("docs/format.md", path), without_guests, path)
 
     def test_each_rule_fits_a_file(self):
         files = run("git", "ls-files", cwd=ROOT).split()
