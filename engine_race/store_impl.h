@@ -245,7 +245,7 @@ struct Store::Impl {
     uint64_t version = 0;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&snapshot, &available, &version));
     const LatencyTimer timer(stats.reads);
-    return available->points->ReadAt(DecodeKey(key.data()), version, value);
+    return available->points->Read(DecodeKey(key.data()), value, version);
   }
 
   Status Sync() {

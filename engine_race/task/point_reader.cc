@@ -21,10 +21,10 @@ Status PointReader::UntilFresh(const ReadFn& read) const {
   return BucketLog::Outrun();
 }
 
-Status PointReader::Read(uint64_t key, ValueSink value) const {
+Status PointReader::Read(uint64_t key, ValueSink value, uint64_t version) const {
   return UntilFresh([&](Found* found) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        index_.Await(key, [&](BlockLookup* lookup) { return Find(key, found, lookup, value); }));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(
+        key, [&](BlockLookup* lookup) { return Find(key, version, found, lookup, value); }));
     return found->delivered ? Status::Ok() : ReadFromLog(key, *found, value);
   });
 }
@@ -73,7 +73,7 @@ Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
 Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   return UntilFresh([&](Found* found) {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, [&](BlockLookup* lookup) {
-      return FindAt(key, version, found, lookup, ValueSink(buffer));
+      return Find(key, version, found, lookup, ValueSink(buffer));
     }));
     if (found->delivered) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(*found, buffer));
@@ -86,49 +86,24 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   });
 }
 
-Status PointReader::ReadAt(uint64_t key, uint64_t version, ValueSink value) const {
-  return UntilFresh([&](Found* found) {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(
-        key, [&](BlockLookup* lookup) { return FindAt(key, version, found, lookup, value); }));
-    return found->delivered ? Status::Ok() : ReadFromLog(key, *found, value);
-  });
-}
-
-Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
-                         const RunWindow& window) const {
-  found->delivered = found->is_found = false;
-  found->bucket = log_.geometry().BucketOf(key);
-  found->reuse_count = log_.ReuseCount(found->bucket);
-  if (frames_ != nullptr) {
-    // Copied here, because the frame may be used for another value as soon as Find returns.
-    const auto find = [&] {
-      const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
-      return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
-    };
-    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, find));
-    if (found->delivered) return Status::Ok();
-  } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
-  }
-  found->is_found = true;
-  found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
-  return Status::Ok();
-}
-
-Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
-                           ValueSink value) const {
-  found->bucket = log_.geometry().BucketOf(key);
+Status PointReader::Find(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
+                         ValueSink value, const RunWindow& window) const {
   found->delivered = found->is_found = false;
   found->version = version;
+  found->bucket = log_.geometry().BucketOf(key);
   found->reuse_count = log_.ReuseCount(found->bucket);
+  const bool is_latest = version == kLatestVersion;
   if (frames_ != nullptr) {
+    // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
-      return frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
+      return is_latest ? frames_->Find(key, &found->ref, &found->delivered, lookup, use, window)
+                       : frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
     }));
     if (found->delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found->ref, lookup));
+    ENGINE_RACE_RETURN_IF_ERROR(is_latest ? index_.Find(key, &found->ref, lookup, window)
+                                          : index_.FindAt(key, version, &found->ref, lookup));
   }
   found->is_found = true;
   found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
@@ -174,7 +149,7 @@ Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer
   Status failure;
   if (IsStale(found, &failure)) {
     ENGINE_RACE_RETURN_IF_ERROR(failure);
-    return found.version == kLatestVersion ? Read(key, value) : ReadAt(key, found.version, value);
+    return Read(key, value, found.version);
   }
   const char* const read = found.staged ? buffer : buffer + BlocksOf(found).skip_bytes;
   return DeliverOnce(key, found, read, value);

@@ -46,14 +46,12 @@ class PointReader {
   l1::FrameCache* value_cache() const { return frames_ == nullptr ? nullptr : &frames_->cache(); }
   io::FailedBackends* failed_backends() const { return log_.failed_backends(); }
 
-  // Reads the newest value. Blocks, and takes about 8 KiB of stack, or 12 KiB where values are not
-  // whole blocks. On failure `value` is unchanged.
-  Status Read(uint64_t key, ValueSink value) const;
-  // Reads the value that a view of `version` shows to the beginning of `buffer`. That has
-  // layout().read_bytes(), aligned to kIoAlignment, and may be written to on failure.
+  // Reads the newest value, or that which a view of `version` shows. Blocks, and takes about 8 KiB
+  // of stack, or 12 KiB where values are not whole blocks. On failure `value` is unchanged.
+  Status Read(uint64_t key, ValueSink value, uint64_t version = kLatestVersion) const;
+  // Reads such a value to the beginning of `buffer`. That has layout().read_bytes(), aligned to
+  // kIoAlignment, and may be written to on failure.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
-  // ReadAt that puts the value where Read does, and offers it to the frames if it is the newest.
-  Status ReadAt(uint64_t key, uint64_t version, ValueSink value) const;
 
   struct Found {
     uint32_t bucket = 0;
@@ -65,15 +63,12 @@ class PointReader {
     // BucketLog::ReuseCount before the lookup.
     uint64_t reuse_count = 0;
   };
-  // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
-  // If it is in a frame, it is put into `value` at once. kIncomplete: the lookup wants a block.
-  // Read it with index().RequestFor(lookup, buffer), hand it to index().Accept, and call Find
-  // again. `window` is as for Index::Find.
-  Status Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
+  // The steps of a read, for tasks. Find finds the value that a view of `version` shows:
+  // kNotFound, kCorruption. If it is in a frame, it is put into `value` at once. kIncomplete: the
+  // lookup wants a block. Read it with index().RequestFor(lookup, buffer), hand it to
+  // index().Accept, and call Find again. `window`, of the newest value, is as for Index::Find.
+  Status Find(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup, ValueSink value,
               const RunWindow& window = {}) const;
-  // Find of the value that a view of `version` shows. Fails like Index::FindAt.
-  Status FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
-                ValueSink value) const;
   // The request for the blocks around a value that is neither delivered nor staged. `buffer`, here
   // and below, is as for ReadAt.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;

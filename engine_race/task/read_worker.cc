@@ -131,9 +131,7 @@ Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLoo
                          char* buffer) const noexcept {
   return Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(
-        job.version == kLatestVersion
-            ? reader_.Find(job.key, found, lookup, job.value, job.window)
-            : reader_.FindAt(job.key, job.version, found, lookup, job.value));
+        reader_.Find(job.key, job.version, found, lookup, job.value, job.window));
     if (!found->staged) return Status::Ok();
     const Status read = reader_.ReadBlocking(*found, buffer);
     // Deliver sees that the slot was used again, and reads anew.
@@ -162,11 +160,7 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
 void ReadWorker::RunBlocking() noexcept {
   ReadJob job;
   while (source_->Next(&job)) {
-    source_->Done(job, Guarded([&] {
-                    return job.version == kLatestVersion
-                               ? reader_.Read(job.key, job.value)
-                               : reader_.ReadAt(job.key, job.version, job.value);
-                  }));
+    source_->Done(job, Guarded([&] { return reader_.Read(job.key, job.value, job.version); }));
   }
 }
 

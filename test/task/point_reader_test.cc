@@ -85,13 +85,13 @@ TEST_F(PointReaderTest, ReadsWhatAViewShows) {
 TEST_F(PointReaderTest, ThePartsMakeUpARead) {
   PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(5, &found, &lookup_, &value).ok());
+  ASSERT_TRUE(reader_->Find(5, kLatestVersion, &found, &lookup_, &value).ok());
   EXPECT_TRUE(found.staged);
   ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
   ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(5, 1));
 
-  ASSERT_TRUE(reader_->Find(3, &found, &lookup_, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, kLatestVersion, &found, &lookup_, &value).ok());
   EXPECT_FALSE(found.staged);
   EXPECT_FALSE(found.delivered);
   const io::ReadRequest request = reader_->RequestFor(found, buffer_.data());
@@ -113,21 +113,21 @@ TEST_F(PointReaderTest, ThePartsMakeUpAReadAtAView) {
   ASSERT_TRUE(index_->views().Take(&view).ok());
   PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->FindAt(5, view.version, &found, &lookup_, &value).ok());
+  ASSERT_TRUE(reader_->Find(5, view.version, &found, &lookup_, &value).ok());
   EXPECT_TRUE(found.staged && found.version == view.version);
   ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
   ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(5, 1));
 
   Put(3, 2);
-  ASSERT_TRUE(reader_->FindAt(3, view.version, &found, &lookup_, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, view.version, &found, &lookup_, &value).ok());
   EXPECT_FALSE(found.staged);
   EXPECT_FALSE(found.delivered);
   EXPECT_EQ(reader_->RequestFor(found, buffer_.data()).offset,
             log_->slots().LocateValues(0, 3).offset);
-  ASSERT_TRUE(reader_->ReadAt(3, view.version, &value).ok());
+  ASSERT_TRUE(reader_->Read(3, &value, view.version).ok());
   EXPECT_EQ(value, ValueOf(3, 1));
-  EXPECT_EQ(reader_->ReadAt(kRecords, view.version, &value).code(), Code::kNotFound);
+  EXPECT_EQ(reader_->Read(kRecords, &value, view.version).code(), Code::kNotFound);
   EXPECT_EQ(value, ValueOf(3, 1));
   ViewRegistry::Release(&view);
 }
@@ -135,7 +135,7 @@ TEST_F(PointReaderTest, ThePartsMakeUpAReadAtAView) {
 TEST_F(PointReaderTest, ARequestThatFailedOrCameOutShortIsAnIOErrorThatNamesTheFile) {
   PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(3, &found, &lookup_, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, kLatestVersion, &found, &lookup_, &value).ok());
   io::ReadCompletion failed;
   failed.error = EIO;
   EXPECT_EQ(reader_->Check(found, failed).code(), Code::kIOError);

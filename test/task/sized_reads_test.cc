@@ -84,7 +84,7 @@ TEST_P(SizedReadsTest, AViewsValueIsAtTheBeginningOfTheBuffer) {
     ASSERT_TRUE(read == ValueOf(key, 1, value_bytes())) << key;
   }
   std::string value;
-  ASSERT_TRUE(reader_->ReadAt(1, kLatestVersion, &value).ok());
+  ASSERT_TRUE(reader_->Read(1, &value, kLatestVersion).ok());
   EXPECT_TRUE(value == ValueOf(1, 2, value_bytes()));
   ViewRegistry::Release(&view);
 }
@@ -94,7 +94,7 @@ TEST_P(SizedReadsTest, ARequestIsOfTheBlocksAroundAValue) {
   for (uint64_t key = 0; key < record_count_; ++key) {
     PointReader::Found found;
     BlockLookup lookup;
-    ASSERT_TRUE(reader_->Find(key, &found, &lookup, &value).ok());
+    ASSERT_TRUE(reader_->Find(key, kLatestVersion, &found, &lookup, &value).ok());
     if (found.staged) {
       ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
     } else {
