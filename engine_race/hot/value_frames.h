@@ -57,8 +57,8 @@ class ValueFrames final {
                 const UseFn& use);
 
   // Calls take(i, value) for each of `entries` whose value, as a view of `version` shows it, is in
-  // a frame. Counts nothing. Ends after several entries in a row without a frame: the rest is
-  // likely in none either. `take` must not wait for anything.
+  // a frame. Counts nothing. After several entries in a row without a frame it looks at few of the
+  // next ones, or, of small values, at none. `take` must not wait for anything.
   template <typename TakeFn>
   void TakeHot(std::span<const IndexEntry> entries, uint64_t version, const TakeFn& take);
 
@@ -71,13 +71,13 @@ class ValueFrames final {
     (void)Keep(key, ref, value, cache_.Note(key));
   }
 
-  // Whether a frame is free for a value that a walk has read. A hint.
-  bool HasFree() const { return cache_.HasFree(l1::FrameKind::kValue); }
-  // Offer of such a value. It takes a free frame only, and does not count as a read of the key.
-  // False if no copy was kept: there is no frame, or the key's block is in none.
-  bool Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
-    return Keep(key, ref, value, /*frequency=*/0);
-  }
+  // Whether a walk may leave a value that it has read. A hint. Walks read small values from the log
+  // faster than from frames.
+  bool MayLeave() const { return WalksLeave() && cache_.HasFree(l1::FrameKind::kValue); }
+  // Offer of such a value. It takes a free frame only, and is no use of memory. kUnreachable: the
+  // key's block is in no frame. kNotNow: the value is superseded or in a frame, or none is free.
+  enum class Left { kLeft, kNotNow, kUnreachable };
+  Left Leave(uint64_t key, ValueRef ref, const char* value) noexcept;
 
  private:
   // Finds the swips of the frames in the index. Enters the epoch for that: the pool's mutex does
@@ -106,6 +106,8 @@ class ValueFrames final {
         value_bytes_(value_bytes),
         owner_(index, &cache->epochs()) {}
 
+  static constexpr uint32_t kLeastLeftBytes = 1024;
+  bool WalksLeave() const { return value_bytes_ >= kLeastLeftBytes; }
   bool Keep(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
 
   Index& index_;
@@ -161,6 +163,8 @@ template <typename TakeFn>
 void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
                           const TakeFn& take) {
   constexpr uint32_t kMaxMissesInARow = 16;
+  // Walks leave values in runs that are longer than this.
+  constexpr size_t kStrideOfLooks = 16;
   // Nothing that was retired meanwhile is freed, so no guard stays for long.
   constexpr size_t kGuardedEntries = 32;
   uint32_t miss_count = 0;
@@ -168,7 +172,10 @@ void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
     const size_t end = std::min(begin + kGuardedEntries, entries.size());
     l1::EpochManager::Guard guard(cache_.epochs());
     for (size_t i = begin; i < end; ++i) {
-      if (miss_count == kMaxMissesInARow) return;
+      if (miss_count >= kMaxMissesInARow) {
+        if (!WalksLeave()) return;
+        if (i % kStrideOfLooks != 0) continue;
+      }
       ValueRef ref;
       BlockLookup lookup;
       const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);

@@ -146,6 +146,7 @@ void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
   // Relaxed, all: under limit_mutex_.
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
   if (booked <= bytes) return;
+  has_shrunk_.store(true, std::memory_order_relaxed);
   const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
   const uint64_t steps = CountFor(bytes) / step_frames_;
   booked_bytes_.store(fixed_bytes + steps * step_frames_ * frame_bytes_, std::memory_order_relaxed);
@@ -168,8 +169,10 @@ uint64_t FrameCache::UseCount() const noexcept {
   // With the epochs of another cache, that one has the blocks, and this one alone has the values.
   const uint64_t block_hits = own_epochs_ == nullptr ? 0 : counts.block_hits;
   const uint64_t value_hits = pool_->HasOwner(FrameKind::kValue) ? counts.value_hits : 0;
+  // Acquire: the admissions that are no uses are among those counted below.
+  const uint64_t unused_count = unused_admissions_.load(std::memory_order_acquire);
   return value_hits + block_hits + admission_count(FrameKind::kBlock) +
-         admission_count(FrameKind::kValue);
+         admission_count(FrameKind::kValue) - unused_count;
 }
 
 // A cheap test that refuses most offers. bar_ is out of date when nothing has been admitted for
@@ -189,10 +192,14 @@ uint32_t FrameCache::BarOf(uint32_t victim) const noexcept {
 
 uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
   const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
-  if (is_stopgap && is_full() && !may_grow()) return kNoFrame;
+  const bool is_use = frequency != 0;
+  if (is_stopgap && is_full() && !(is_use ? may_grow() : MayGrowUnused())) return kNoFrame;
+  // Relaxed: a hint.
+  if (is_use && has_shrunk_.load(std::memory_order_relaxed))
+    has_shrunk_.store(false, std::memory_order_relaxed);
   // More memory is of no use if no more frames may be of the kind.
-  if (share_ != nullptr && RunsShort() && pool_->MayHaveMore(kind) && !Grow() && is_full() &&
-      !is_stopgap &&
+  if (share_ != nullptr && RunsShort() && (is_use || MayGrowUnused()) && pool_->MayHaveMore(kind) &&
+      !Grow() && is_full() && !is_stopgap &&
       // Relaxed: a hint.
       share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
     Grow();
@@ -219,10 +226,12 @@ uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) no
   return frame;
 }
 
-bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
+bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle, bool is_use) {
   const auto kind = static_cast<size_t>(info(frame).kind);
   if (!pool_->TryInstall(frame, swizzle)) return false;
-  admissions_[kind].fetch_add(1, std::memory_order_relaxed);  // a statistic
+  // Relaxed: a statistic. Release pairs with the acquire in UseCount, which is never below 0.
+  admissions_[kind].fetch_add(1, std::memory_order_relaxed);
+  if (!is_use) unused_admissions_.fetch_add(1, std::memory_order_release);
   return true;
 }
 

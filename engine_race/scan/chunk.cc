@@ -91,14 +91,17 @@ void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32
   layout_ = layout;
   base_ = base;
   verify_ = verify;
-  filler_ = filler != nullptr && filler->HasFree() ? filler : nullptr;
-  needs_preparing_ = filler_ != nullptr;
+  const bool may_leave = filler != nullptr && filler->MayLeave();
+  filler_ = nullptr;
+  needs_preparing_ = false;
   for (uint32_t& position : plan.positions) {
     const uint32_t flags = position & kPositionFlags;
     position = layout.PositionIn(in_buffers, position & ~kPositionFlags) | flags;
     const bool is_unverified = verify && (flags & kVerifiedPosition) == 0;
     needs_preparing_ = needs_preparing_ || is_unverified || (flags & kStagedPosition) != 0;
+    if (may_leave && flags == 0) filler_ = filler;
   }
+  needs_preparing_ = needs_preparing_ || filler_ != nullptr;
   if (!needs_preparing_) {
     for (uint32_t& position : plan.positions) position &= ~kPositionFlags;
   }

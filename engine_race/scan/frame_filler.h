@@ -16,20 +16,19 @@
 
 namespace engine_race {
 
-// Lets some work take at most a part of the time that other work takes. The caller reads the clock,
-// in nanoseconds.
+// Lets some work take at most a part of the time that other work takes. Once it has taken all, it
+// rests until it may take kMostNs at once. The caller reads the clock, in nanoseconds.
 class PartOfTime {
  public:
-  explicit PartOfTime(uint32_t percent) : percent_(percent) {}
+  PartOfTime(uint32_t percent, uint64_t now_ns) : percent_(percent), last_ns_(now_ns) {}
 
   // Whether it may begin. If so, End says when it has ended.
   bool Begin(uint64_t now_ns) {
-    const uint64_t others_ns = now_ns - last_ns_;
-    // A first call has waited long enough.
-    const uint64_t earned_ns = std::min(others_ns, kLongestNs) * percent_ / 100;
+    const uint64_t earned_ns = std::min(now_ns - last_ns_, kLongestNs) * percent_ / 100;
     left_ns_ = std::min(left_ns_ + static_cast<int64_t>(earned_ns), kMostNs);
     last_ns_ = now_ns;
-    return left_ns_ > 0;
+    rests_ = left_ns_ <= 0 || (rests_ && left_ns_ < kMostNs);
+    return !rests_;
   }
   void End(uint64_t now_ns) {
     left_ns_ -= static_cast<int64_t>(now_ns - last_ns_);
@@ -37,51 +36,53 @@ class PartOfTime {
   }
 
  private:
-  // It may take about so much at once.
   static constexpr int64_t kMostNs = 2'000'000;
   // A longer time of other work counts as so much.
   static constexpr uint64_t kLongestNs = 1'000'000'000;
 
   const uint32_t percent_;
-  uint64_t last_ns_ = 0;  // of the last Begin or End
+  uint64_t last_ns_;  // of the last Begin or End
   int64_t left_ns_ = 0;
+  bool rests_ = false;
 };
 
 class FrameFiller {
  public:
   // `frames` may be null.
-  FrameFiller(ValueFrames* frames, uint32_t time_percent) : frames_(frames), time_(time_percent) {}
+  FrameFiller(ValueFrames* frames, uint32_t time_percent)
+      : frames_(frames), time_(time_percent, frames == nullptr ? 0 : MonotonicNs()) {}
 
   // A hint.
-  bool HasFree() const { return frames_ != nullptr && frames_->HasFree(); }
+  bool MayLeave() const { return frames_ != nullptr && frames_->MayLeave(); }
 
-  // Whether values may be left now. If so, End must follow.
+  // Whether the values of a batch may be left now. If so, End must follow.
   bool Begin() {
-    if (!HasFree()) return false;
+    if (!MayLeave()) return false;
     if (pass_count_ > 0) {
       --pass_count_;
       return false;
     }
-    left_any_ = false;
     return time_.Begin(MonotonicNs());
   }
   // `ref` is its slot in the log.
   void Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
-    left_any_ |= frames_->Leave(key, ref, value);
+    const bool is_unreachable = frames_->Leave(key, ref, value) == ValueFrames::Left::kUnreachable;
+    unreachable_count_ = is_unreachable ? unreachable_count_ + 1 : 0;
   }
   void End() {
     time_.End(MonotonicNs());
-    if (!left_any_) pass_count_ = kPassedBatches;
+    if (unreachable_count_ >= kMaxUnreachable) pass_count_ = kPassedBatches;
   }
 
  private:
-  // After a batch of which nothing was kept, so many are not tried.
+  // After so many keys in a row whose blocks are in no frame, batches are not tried.
+  static constexpr uint32_t kMaxUnreachable = 16;
   static constexpr uint32_t kPassedBatches = 64;
 
   ValueFrames* const frames_;
   PartOfTime time_;
   uint32_t pass_count_ = 0;
-  bool left_any_ = false;
+  uint32_t unreachable_count_ = 0;
 };
 
 }  // namespace engine_race

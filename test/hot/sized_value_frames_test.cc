@@ -122,7 +122,7 @@ TEST_P(SizedValueFramesTest, AWriteIsSeenAtOnceAndAViewSeesTheOldValue) {
   std::string value;
   ASSERT_TRUE(reader_->Read(uint64_t{3} << 50, &value).ok());
   EXPECT_TRUE(value == ValueOf(3, 2, value_bytes()));
-  ASSERT_TRUE(reader_->ReadAt(uint64_t{3} << 50, view.version, &value).ok());
+  ASSERT_TRUE(reader_->Read(uint64_t{3} << 50, &value, view.version).ok());
   EXPECT_TRUE(value == ValueOf(3, 1, value_bytes()));
   ViewRegistry::Release(&view);
 }

@@ -148,6 +148,28 @@ TEST_F(ValueFramesShareTest, WhatWasReadOnceIsAStopgap) {
   EXPECT_EQ(HotCount(300, 340), 40u);
 }
 
+TEST_F(ValueFramesShareTest, WalksTakeNoMemoryThatOthersHaveAskedFor) {
+  Make(kFrames);
+  const auto leave = [&](uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) {
+      ValueRef ref;
+      ASSERT_TRUE(index_->Find(i << 50, &ref, &lookup_).ok());
+      (void)frames_->Leave(i << 50, ref, ValueOf(i << 50, 1).data());
+    }
+  };
+  leave(0, 100);
+  EXPECT_EQ(HotCount(0, 100), 100u);
+  cache_->ShrinkTo(BytesFor(50));
+  const uint64_t booked_bytes = share_.booked_bytes;
+  leave(0, kFrames);
+  EXPECT_EQ(share_.booked_bytes, booked_bytes);
+  // A read of a value is a use of memory, and walks follow.
+  Offer(kFrames, kFrames + 1, 1);
+  EXPECT_GT(share_.booked_bytes, booked_bytes);
+  leave(0, kFrames);
+  EXPECT_GE(value_count(), 190u);
+}
+
 TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
   Make(kFrames);
   Offer(0, kFrames, 3);

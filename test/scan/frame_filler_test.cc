@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kMs = 1'000'000;
 
 TEST(PartOfTimeTest, AtMostThePartIsTaken) {
-  PartOfTime time(50);
   uint64_t now = 1000 * kMs;
+  PartOfTime time(50, now);
   uint64_t taken = 0;
   constexpr uint64_t kOthers = 1 * kMs;
   constexpr uint64_t kRounds = 300;
@@ -32,16 +32,38 @@ TEST(PartOfTimeTest, AtMostThePartIsTaken) {
   EXPECT_GE(taken, kRounds * kOthers / 2 - 5 * kMs);
 }
 
+TEST(PartOfTimeTest, NothingIsTakenBeforeOtherWork) {
+  PartOfTime time(50, 1000 * kMs);
+  EXPECT_FALSE(time.Begin(1000 * kMs));
+}
+
 TEST(PartOfTimeTest, ALongTimeOfOtherWorkDoesNotAddUp) {
-  PartOfTime time(50);
   uint64_t now = 1000 * kMs;
-  ASSERT_TRUE(time.Begin(now));
-  time.End(now);
+  PartOfTime time(50, now);
   now += 60'000 * kMs;
   ASSERT_TRUE(time.Begin(now));
   now += 3 * kMs;
   time.End(now);
   EXPECT_FALSE(time.Begin(now + 1)) << "it has taken more than it had";
+}
+
+TEST(PartOfTimeTest, AfterAllIsTakenItRestsForALongRun) {
+  uint64_t now = 1000 * kMs;
+  PartOfTime time(50, now);
+  now += 4 * kMs;
+  uint64_t run = 0;
+  while (time.Begin(now)) {
+    now += kMs / 10;
+    time.End(now);
+    ++run;
+  }
+  EXPECT_EQ(run, 20u) << "2 ms";
+  uint64_t rest = 0;
+  while (!time.Begin(now)) {
+    now += kMs / 10;
+    ++rest;
+  }
+  EXPECT_EQ(rest, 40u) << "twice as long";
 }
 
 class FrameFillerTest : public ::testing::Test {
@@ -152,14 +174,32 @@ TEST_F(FrameFillerTest, StagedValuesAreNotLeft) {
   EXPECT_EQ(admissions(), kRecords);
 }
 
-TEST_F(FrameFillerTest, BatchesAreLeftOutAfterOneThatHadNoUse) {
+// Values lie in frames in runs, because walks that must not take longer leave some to the next
+// ones.
+TEST_F(FrameFillerTest, WalksFindWhatIsInFramesBehindWhatIsNot) {
   Make(2 * kRecords);
-  FrameFiller filler(frames_.get(), 1'000'000);
-  ASSERT_TRUE(filler.Begin());
-  filler.End();
-  uint32_t left_out_count = 0;
-  while (!filler.Begin()) ++left_out_count;
-  EXPECT_EQ(left_out_count, 64u);
+  ChunkReader reader(context_.get(), pool_.get());
+  // The end of each bucket.
+  for (uint64_t bucket = 0; bucket < 4; ++bucket) {
+    ASSERT_TRUE(reader.Read(KeyIn(bucket, 64), KeyIn(bucket, kEach), kLatestVersion, 64).ok());
+  }
+  reader.GiveBack();
+  ASSERT_EQ(admissions(), kRecords / 2);
+  context_->read_bytes = 0;
+  for (uint64_t bucket = 0; bucket < 4; ++bucket) {
+    ASSERT_TRUE(reader.Read(KeyIn(bucket, 32), KeyIn(bucket, kEach), kLatestVersion, 96).ok());
+  }
+  reader.GiveBack();
+  EXPECT_LE(context_->read_bytes.load(), 4 * (32 + 16) * kValueBytes);
+  EXPECT_EQ(admissions(), kRecords / 2 + 4 * 32);
+}
+
+TEST_F(FrameFillerTest, WalksAreNoUseOfMemory) {
+  Make(2 * kRecords);
+  const uint64_t before = cache_->UseCount();
+  (void)Walk(kLatestVersion);
+  ASSERT_EQ(admissions(), kRecords);
+  EXPECT_EQ(cache_->UseCount(), before);
 }
 
 }  // namespace
