@@ -65,12 +65,15 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
   return Status::Ok();
 }
 
-// How long all lists may be together, so that a hostile table makes them no longer. Each segment in
-// a list has had an entry. A loss of power may have cut off the last entries of each file.
+// How long all lists may be together, so that a hostile table makes them no longer. A bucket takes
+// turns on the paths. So a list has one segment a path for each entry of it on any one of them. The
+// other paths may have fuller files, whose entries lie behind the end where a loss of power has cut
+// off the table. It may also have cut off the last entries of each file.
 Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
-  *most_listed = size_bytes / sizeof(SegmentEntry) + file_count_ * kPage + kEntriesAtOnce;
+  *most_listed =
+      size_bytes / sizeof(SegmentEntry) * paths_.size() + file_count_ * kPage + kEntriesAtOnce;
   return Status::Ok();
 }
 

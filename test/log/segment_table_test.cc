@@ -121,6 +121,25 @@ TEST_F(SegmentTableTest, AHostileTableMakesNoLongLists) {
   EXPECT_EQ(All().size(), 1u);
 }
 
+// One file of the first path has as many segments as four of the second. So the second path's
+// entries lie before the end, and most of the first path's lie behind it.
+TEST_F(SegmentTableTest, ATableThatAPowerLossHasCutKeepsItsEntries) {
+  constexpr uint64_t kPages = 10;
+  constexpr uint64_t kFiles = 5;
+  paths_ = {{0, 1, format::kMaxFilePlaces}, {1, kFiles - 1, format::kMaxFilePlaces}};
+  ASSERT_TRUE(Load().ok());
+  for (uint64_t index = 0; index < kPages * format::kTablePageSegments; ++index) {
+    for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+      ASSERT_TRUE(Give(bucket, index).ok());
+    }
+  }
+  const uint64_t entry_count = kPages * kFiles * format::kTablePageSegments;
+  ASSERT_TRUE(file_.Truncate(entry_count * sizeof(format::SegmentEntry)).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 0U);
+  EXPECT_EQ(All().size(), entry_count);
+}
+
 // An entry of a place far away takes no memory for the places between.
 TEST_F(SegmentTableTest, ADamagedEntryTakesNoPlace) {
   ASSERT_TRUE(Give(0, 0).ok());
