@@ -12,7 +12,8 @@ Status EntryPages::Put(uint64_t slot, const format::KeyEntry& entry) {
     page_number_ = number;
   }
   format::KeyEntry& in_page = page_[slot % format::kPageEntries];
-  changed_ = changed_ || in_page != entry;
+  // Without direct I/O the entry may be in the page cache alone, after a failed flush.
+  changed_ = changed_ || in_page != entry || !files_.slots.LocateKeys(bucket_, slot).file->direct();
   in_page = entry;
   return Status::Ok();
 }

@@ -137,6 +137,8 @@ using engine_race::kKeyEntryBytes;
 static_assert(sizeof(KeyEntry) == kKeyEntryBytes);
 static_assert(512 % kKeyEntryBytes == 0, "no entry lies in two sectors");
 inline constexpr uint32_t kEntryWordBits = kSequenceBits + 2;
+// An entry that no record has: Decode refuses its bits. Its number is the highest.
+inline constexpr KeyEntry kNoRecord = {0, ~uint64_t{0}, 0, 0};
 // Entries in a page of a key file, the unit of aligned reads and writes.
 inline constexpr uint64_t kPageEntries = kIoAlignment / kKeyEntryBytes;
 

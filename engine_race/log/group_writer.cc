@@ -11,12 +11,6 @@
 #include "engine_race/log/region_pool.h"
 
 namespace engine_race {
-namespace {
-
-// An entry that no record has: Decode refuses its bits. Its number is the highest.
-constexpr format::KeyEntry kNoRecord = {0, ~uint64_t{0}, 0, 0};
-
-}  // namespace
 
 AppendStatus GroupWriter::Append(uint32_t index, uint64_t key, const char* value,
                                  Journal* journal) noexcept {
@@ -263,15 +257,11 @@ Status GroupWriter::PrepareStaging(uint32_t index) {
   if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
   bool has_found = false;
   const auto replace = [&](const format::KeyEntry& instead) {
-    for (uint32_t place = 0; place < format::kKeyPlaces; ++place) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          context_.staging.ReplaceKeysFrom(index, place, bucket.record_count, instead, &has_found));
-    }
-    return Status::Ok();
+    return context_.staging.ReplaceKeysFrom(index, bucket.record_count, instead, &has_found);
   };
   // Zeros would hide from the next call or opening that the flush has not come, after a failure or
   // a kill.
-  ENGINE_RACE_RETURN_IF_ERROR(replace(kNoRecord));
+  ENGINE_RACE_RETURN_IF_ERROR(replace(format::kNoRecord));
   if (has_found) {
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
     ENGINE_RACE_RETURN_IF_ERROR(replace({}));

@@ -30,7 +30,11 @@ Status ZeroSlots(const SlotFiles& slots, uint32_t bucket, uint64_t begin, uint64
       page[i] = kNoEntry;
       changed = true;
     }
-    if (!changed) continue;
+    // Without direct I/O zeros may be in the page cache alone, after a failed flush.
+    const SlotLocation at = slots.LocateKeys(bucket, first);
+    const bool may_be_older = !at.file->direct() && at.found() &&
+                              at.file->MayHoldData(at.offset, at.offset + sizeof(page));
+    if (!changed && !may_be_older) continue;
     ENGINE_RACE_RETURN_IF_ERROR(slots.WriteKeys(bucket, first, page.size(), page.data()));
   }
   return Status::Ok();

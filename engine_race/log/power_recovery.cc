@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/is_zero.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/entry_pages.h"
@@ -43,12 +42,16 @@ class LogRepair {
       ENGINE_RACE_RETURN_IF_ERROR(GiveRow(found.sequence));
       slot = table_.SlotOf(found.sequence);
     }
-    if (!found.value_in_log) {
+    const SlotFiles& slots = files_.slots;
+    // What was read without direct I/O may be in the page cache alone, after a failed flush.
+    const bool keeps_value = found.value_in_log && slots.LocateValues(bucket_, slot).file->direct();
+    if (found.value != nullptr && !keeps_value) {
       std::memcpy(value_.data(), found.value, files_.identity.geometry.value_bytes());
-      ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(bucket_, slot, 1, value_.data()));
+      ENGINE_RACE_RETURN_IF_ERROR(slots.WriteValues(bucket_, slot, 1, value_.data()));
     }
     // Entries before the tail stay as they are.
-    return found.key_in_log ? Status::Ok() : pages_.Put(slot, found.entry);
+    const bool keeps_key = found.key_in_log && slots.LocateKeys(bucket_, slot).file->direct();
+    return keeps_key ? Status::Ok() : pages_.Put(slot, found.entry);
   }
 
   // Writes the last page of entries.
@@ -129,17 +132,23 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   return Status::Ok();
 }
 
-// Leaves no entry staged: one of a record that is lost must not count later.
-Status EraseStagedKeys(const StoreFiles& files, uint32_t bucket) {
-  const Geometry& geometry = files.identity.geometry;
-  const uint64_t bytes = geometry.staged_key_bytes_per_bucket();
-  const uint64_t offset = geometry.KeyPlaceOffset(bucket, 0);
+Status WriteMovedRowsAgain(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
+  const uint64_t count = table.row_records();
+  const SlotFiles& slots = files.slots;
   Region keys;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, false, &keys));
-  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), bytes, offset));
-  if (IsZero(keys.data(), bytes)) return Status::Ok();
-  std::memset(keys.data(), 0, bytes);
-  return files.staged_keys.Write(keys.data(), bytes, offset);
+  Region values;
+  for (uint64_t slot = 0; slot < table.rows().size() * count; slot += count) {
+    const bool is_direct = slots.LocateKeys(bucket, slot).file->direct();
+    if (!table.rows()[slot / count].is_moving() || is_direct) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * format::kKeyEntryBytes, false, &keys));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(count * files.identity.geometry.slot_bytes(), false, &values));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.ReadKeys(bucket, slot, count, keys.data()));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.WriteKeys(bucket, slot, count, keys.data()));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.ReadValues(bucket, slot, count, values.data()));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.WriteValues(bucket, slot, count, values.data()));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -245,8 +254,10 @@ Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
   if (doubtful.empty()) return Status::Ok();
   // What follows writes to slots that the rows call free, and to segments. So the rows and the
   // table must be durable before.
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.reserve.Write([this] { return context_.files.slots.table().WriteAgain(); }));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([this] {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.table().WriteAgain());
+    return WriteRowsAgain(context_.files);
+  }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.reserve.Write([this] { return context_.files.slots.EraseUngiven(); }));
@@ -268,6 +279,8 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     SlotTable& table = (*states)[index].table;
     row_ends[index] = table.rows().size();
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.reserve.Write([&] { return WriteMovedRowsAgain(context_.files, index, table); }));
     ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &table));
     ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
         [&] { return RepairLog(index, (*states)[index], &table, &(*cuts)[index]); }));
@@ -329,14 +342,23 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] {
     return CutKeyLogs(context_.files, {doubtful, cuts, *states});
   }));
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    return reserve.Write([&] { return EraseStagedKeys(context_.files, index); });
-  }));
+  // Leaves no entry staged: one of a record that is lost must not count later. Zeros would hide
+  // from the next opening that the flush has failed.
+  const auto replace_staged = [&](const format::KeyEntry& instead) {
+    return ForEachBucket(doubtful, [&](uint32_t index) {
+      bool has_found = false;
+      return reserve.Write([&] {
+        return context_.staging.ReplaceKeysFrom(index, /*record_count=*/0, instead, &has_found);
+      });
+    });
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(replace_staged(format::kNoRecord));
   const SlotFiles& slots = context_.files.slots;
   for (uint32_t file = 0; file < slots.file_count(); ++file) {
     if (slots.is_open(file)) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(slots.key_file(file)));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
+  ENGINE_RACE_RETURN_IF_ERROR(replace_staged({}));
 
   ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([this] { return context_.staging.ReserveCounts(); }));
   uint64_t kept_count = 0;

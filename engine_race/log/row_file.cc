@@ -9,6 +9,8 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/is_zero.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 
 namespace engine_race {
@@ -24,6 +26,8 @@ constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
 constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
 // New rows that one call of the system writes.
 constexpr size_t kRowsAtOnce = 256;
+// How much of the file is read at once to be written again.
+constexpr size_t kAgainBytes = size_t{1} << 20;
 
 // What the file has of one bucket's rows.
 class RowCodec {
@@ -300,6 +304,24 @@ Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& tab
   ENGINE_RACE_ASSERT(table.has_rows());
   ENGINE_RACE_RETURN_IF_ERROR(WriteNewRows(files, bucket, 0, table.rows()));
   return WriteRowsHead(files, bucket, table.rows().size());
+}
+
+Status WriteRowsAgain(const StoreFiles& files) {
+  if (!files.rows.valid()) return Status::Ok();
+  Region piece;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kAgainBytes, /*huge_pages=*/false, &piece));
+  size_t read_bytes = kAgainBytes;
+  for (uint64_t offset = 0; read_bytes == kAgainBytes; offset += read_bytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        files.rows.ReadSome(piece.data(), kAgainBytes, offset, &read_bytes));
+    for (size_t at = 0; at < read_bytes; at += kIoAlignment) {
+      const size_t bytes = std::min<size_t>(kIoAlignment, read_bytes - at);
+      // Holes stay holes: the disk may be full.
+      if (IsZero(piece.data() + at, bytes)) continue;
+      ENGINE_RACE_RETURN_IF_ERROR(files.rows.Write(piece.data() + at, bytes, offset + at));
+    }
+  }
+  return Status::Ok();
 }
 
 Status CreateRowFile(const StoreFiles& files, mode_t file_mode, io::File* file) {

@@ -122,26 +122,29 @@ Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const
                                   geometry_.KeyPlaceOffset(bucket, place));
 }
 
-Status Staging::ReplaceKeysFrom(uint32_t bucket, uint32_t place, uint64_t record_count,
+Status Staging::ReplaceKeysFrom(uint32_t bucket, uint64_t record_count,
                                 const format::KeyEntry& instead, bool* has_replaced) const {
-  const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
   const io::File& file = files_.staged_keys;
-  if (!file.MayHoldData(offset, offset + geometry_.key_group_bytes)) return Status::Ok();
   std::array<format::KeyEntry, kMaxKeyGroupBytes / sizeof(format::KeyEntry)> entries;
   const uint64_t count = geometry_.keys_per_group();
-  ENGINE_RACE_RETURN_IF_ERROR(ReadKeys(bucket, place, 0, count, entries.data()));
-  uint64_t begin = count;
-  uint64_t end = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    if (entries[i] == format::KeyEntry{} || entries[i].sequence() < record_count) continue;
-    entries[i] = instead;
-    begin = std::min(begin, i);
-    end = i + 1;
+  for (uint32_t place = 0; place < format::kKeyPlaces; ++place) {
+    const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
+    if (!file.MayHoldData(offset, offset + geometry_.key_group_bytes)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(ReadKeys(bucket, place, 0, count, entries.data()));
+    uint64_t begin = count;
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (entries[i] == format::KeyEntry{} || entries[i].sequence() < record_count) continue;
+      entries[i] = instead;
+      begin = std::min(begin, i);
+      end = i + 1;
+    }
+    if (end == 0) continue;
+    *has_replaced = true;
+    ENGINE_RACE_RETURN_IF_ERROR(file.Write(&entries[begin], (end - begin) * sizeof(entries[0]),
+                                           offset + begin * sizeof(entries[0])));
   }
-  if (end == 0) return Status::Ok();
-  *has_replaced = true;
-  return file.Write(&entries[begin], (end - begin) * sizeof(entries[0]),
-                    offset + begin * sizeof(entries[0]));
+  return Status::Ok();
 }
 
 // Makes sure that these bytes of a place have their space, and those between them and what has it.

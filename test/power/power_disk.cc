@@ -151,6 +151,10 @@ long PowerDisk::OnOpen(SystemCall* call) {
   }
   std::string name;
   if (!NameOf(PathAt(call->fd, call->name), &name)) return call->Proceed();
+  if (refuses_direct && (call->flags & O_DIRECT) != 0) {
+    errno = EINVAL;
+    return -1;
+  }
   const bool may_create = (call->flags & O_CREAT) != 0;
   if (may_create) Tell("before openat " + name);
   long result = 0;

@@ -48,6 +48,8 @@ class PowerDisk : public SystemCallHook {
   std::function<void(const std::string& event)> on_event;
   // Asked about each flush of a file: true makes it fail with EIO.
   std::function<bool(const std::string& name)> fails_flush;
+  // Whether files cannot be opened with O_DIRECT: logs go through the page cache then.
+  bool refuses_direct = false;
   // Otherwise every hole that is to be punched is refused with EOPNOTSUPP.
   bool punches_holes = true;
   // The file that is opened instead of the machine's boot id; empty: the boot id itself.
