@@ -137,6 +137,7 @@ struct alignas(64) Bucket {
   bool staging_verified = false;
   // See GroupWriter::PrepareStaging. Not false while a batch holds the bucket.
   bool may_stage = false;
+  bool is_swept = false;             // see GroupWriter::FlushReplaced
   std::atomic<bool> damaged{false};  // set at Open; only a follower changes it then
   Lane values;
   Lane keys;
@@ -151,8 +152,7 @@ struct alignas(64) Bucket {
   std::condition_variable written;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
-  // BucketState::clean_at as Open found it.
-  uint64_t found_clean_at = 0;
+  uint64_t found_clean_at = 0;  // BucketState::clean_at as Open found it
   // The slots below these have their space in the logs. Not in a bucket with rows.
   uint64_t reserved_keys = 0;
   uint64_t reserved_values = 0;

@@ -246,6 +246,8 @@ void BucketLog::GiveBackStaging(uint32_t number) noexcept {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // After a failure a record may count on disk that does not count here.
     if (bucket.damaged || context_.latch.latched() || !bucket.IsStagingIdle()) return;
+    // A hole would hide entries that a killed batch has left, and a loss of power bring them back.
+    if (!bucket.may_stage && !Guarded([&] { return groups_.PrepareStaging(number); }).ok()) return;
     context_.staging.GiveBack(number);
   }
   context_.reserve.TakeBack(/*has_released=*/true);

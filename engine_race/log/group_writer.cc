@@ -255,18 +255,39 @@ Status GroupWriter::PrepareStaging(uint32_t index) {
   Bucket& bucket = context_.buckets[index];
   ENGINE_RACE_ASSERT(!bucket.held && !bucket.may_stage);
   if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
-  bool has_found = false;
-  const auto replace = [&](const format::KeyEntry& instead) {
-    return context_.staging.ReplaceKeysFrom(index, bucket.record_count, instead, &has_found);
+  const auto replace = [&](const format::KeyEntry& instead, bool* has_found) {
+    return context_.staging.ReplaceKeysFrom(index, bucket.record_count, instead, has_found);
   };
-  // Zeros would hide from the next call or opening that the flush has not come, after a failure or
-  // a kill.
-  ENGINE_RACE_RETURN_IF_ERROR(replace(format::kNoRecord));
-  if (has_found) {
-    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
-    ENGINE_RACE_RETURN_IF_ERROR(replace({}));
+  // Acquire pairs with the release in FlushReplaced.
+  bool has_found = bucket.is_swept && has_flushed_swept_.load(std::memory_order_acquire);
+  if (!has_found) {
+    // Zeros would hide from the next call or opening that the flush has not come, after a failure
+    // or a kill.
+    ENGINE_RACE_RETURN_IF_ERROR(replace(format::kNoRecord, &has_found));
+    if (has_found) ENGINE_RACE_RETURN_IF_ERROR(FlushReplaced(index));
   }
+  if (has_found) ENGINE_RACE_RETURN_IF_ERROR(replace({}, &has_found));
+  bucket.is_swept = false;
   bucket.may_stage = true;
+  return Status::Ok();
+}
+
+// A batch that was killed has left entries in many buckets. The first call replaces them in all, so
+// that one flush is enough. A bucket whose lock is taken has a flush of its own.
+Status GroupWriter::FlushReplaced(uint32_t index) {
+  const bool sweeps = !has_swept_.exchange(true);
+  for (uint32_t i = 0; sweeps && i < context_.geometry().bucket_count; ++i) {
+    if (i == index) continue;
+    Bucket& other = context_.buckets[i];
+    const std::unique_lock<std::mutex> lock(other.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || other.damaged || other.may_stage) continue;
+    if (!other.staging_verified && !RequireVerifiedStaging(i).ok()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReplaceKeysFrom(
+        i, other.record_count, format::kNoRecord, &other.is_swept));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
+  // Release: a thread that sees it finds the entries of swept buckets durably replaced.
+  if (sweeps) has_flushed_swept_.store(true, std::memory_order_release);
   return Status::Ok();
 }
 

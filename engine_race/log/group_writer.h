@@ -13,6 +13,7 @@
 #ifndef ENGINE_RACE_LOG_GROUP_WRITER_H_
 #define ENGINE_RACE_LOG_GROUP_WRITER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -74,10 +75,14 @@ class GroupWriter {
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
+  Status FlushReplaced(uint32_t bucket);
 
   LogContext& context_;
   LogWriter& writer_;
   RowKeeper rows_;
+  // FlushReplaced looks at all buckets once in an opening.
+  std::atomic<bool> has_swept_{false};
+  std::atomic<bool> has_flushed_swept_{false};
 };
 
 }  // namespace engine_race

@@ -127,7 +127,10 @@ Status Syncer::SettlePart(std::vector<SyncTarget>* targets) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // After a failure a record may count on disk that does not count here.
     if (context_.latch.latched()) return context_.latch.status();
-    if (bucket.IsStagingIdle()) context_.staging.GiveBack(settled.first);
+    if (!bucket.IsStagingIdle()) continue;
+    // As in BucketLog::GiveBackStaging.
+    if (!bucket.may_stage) ENGINE_RACE_RETURN_IF_ERROR(groups_.PrepareStaging(settled.first));
+    context_.staging.GiveBack(settled.first);
   }
   targets->clear();
   return Status::Ok();

@@ -40,16 +40,18 @@ class KilledBatchTest : public PowerCasesTest {
     ASSERT_FALSE(killed_.empty());
   }
 
-  // Writes to what the last kill has left in `dir`. Returns what a loss of power then leaves, if
-  // the disk has the counts, and of what is staged just what was flushed: now, or before to
-  // `on_disk`.
-  std::string WriteAndLose(const std::string& dir, const std::string& on_disk) {
+  // Writes to what the last kill has left in `dir`, after a Compact if `compacts`. Returns what a
+  // loss of power then leaves, if the disk has the counts, and of what is staged just what was
+  // flushed: now, or before to `on_disk`.
+  std::string WriteAndLose(const std::string& dir, const std::string& on_disk,
+                           bool compacts = false) {
     Machine machine(dir, boot_id_);
     bool flushes_keys = false;
     machine.disk()->on_event = [&](const std::string& event) {
       flushes_keys = flushes_keys || event == "after fdatasync staging_keys";
     };
     machine.Open(Written());
+    EXPECT_TRUE(!compacts || machine.store()->Compact().ok());
     for (uint64_t n = 200; n < 205; ++n) {
       EXPECT_TRUE(machine.store()->Write(KeyOf(n), ValueOf(n, 3)).ok());
     }
@@ -91,6 +93,26 @@ TEST_F(KilledBatchTest, DoesNotComeBack) {
     ExpectNoneOfIt(state);
     for (const std::string& each : {killed_, on_disk, state}) Drop(each);
   }
+}
+
+// Compact gives back the staging of buckets whose records are all synced.
+TEST_F(KilledBatchTest, DoesNotComeBackWhereStagingWasGivenBack) {
+  ASSERT_NO_FATAL_FAILURE(KillABatch(/*before_count=*/1));
+  const std::string on_disk = CopyOf(killed_);
+  const std::string state = WriteAndLose(killed_, on_disk, /*compacts=*/true);
+  ExpectNoneOfIt(state);
+}
+
+TEST_F(KilledBatchTest, OneFlushClearsTheEntriesOfAllBuckets) {
+  ASSERT_NO_FATAL_FAILURE(KillABatch(/*before_count=*/1));
+  Machine machine(killed_, boot_id_);
+  int flush_count = 0;
+  machine.disk()->on_event = [&](const std::string& event) {
+    if (event == "before fdatasync staging_keys") ++flush_count;
+  };
+  machine.Open(Written());
+  ASSERT_TRUE(machine.store()->Write(Uniform(1, 3)).ok());
+  EXPECT_EQ(flush_count, 1);
 }
 
 // Also if the next opening is killed while it clears the entries of the batch.
