@@ -267,6 +267,22 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const Status reserved = values ? slots.ReserveValues(bucket_number, begin, end - begin)
                                  : slots.ReserveKeys(bucket_number, begin, end - begin);
   static_cast<void>(reserved);
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  // Rows that began meanwhile have given back only what was reserved by then.
+  if (!bucket.table.has_rows()) return;
+  static_cast<void>(Guarded([&] { return GiveBackAhead(bucket_number); }));
+}
+
+Status LogWriter::GiveBackAhead(uint32_t number) {
+  const SlotTable& table = context_.buckets[number].table;
+  const SlotFiles& slots = context_.files.slots;
+  const uint64_t first_slot = table.rows().size() * table.row_records();
+  const uint64_t end_slot = slots.SlotEnd(number);
+  if (first_slot >= end_slot) return Status::Ok();
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      slots.PunchValues(number, first_slot, end_slot - first_slot, &supported));
+  return slots.PunchKeys(number, first_slot, end_slot - first_slot, &supported);
 }
 
 std::vector<SlotPiece> LogWriter::PiecesOf(uint32_t number, uint64_t* begin, uint64_t end) {

@@ -49,6 +49,9 @@ class LogWriter {
   // Asks for log space for a group and, in steps that grow with the log, for groups after it. Takes
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
+  // Under the lock of a bucket with rows: gives back all space behind the last row, also what an
+  // earlier opening has reserved. It has no use where slots are used again.
+  Status GiveBackAhead(uint32_t bucket);
 
   // The slots of records [*begin, end). *begin rises to the first one that is not synced: the
   // others are in the logs already, and may be known by their slots alone.

@@ -42,17 +42,8 @@ Status RowMover::Begin(uint32_t number) {
   // The records of a batch that holds the bucket have slots already, and no rows.
   bucket.AwaitRelease(&lock);
   ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
-  // Space reserved ahead of the logs, by this opening or an earlier one, has no use where slots are
-  // used again. It is punched out under the lock: an append could take the row behind the last one,
-  // and write to it.
-  const SlotFiles& slots = context_.files.slots;
-  const uint64_t first_slot = bucket.table.rows().size() * bucket.table.row_records();
-  const uint64_t end_slot = slots.SlotEnd(number);
-  if (first_slot >= end_slot) return Status::Ok();
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      slots.PunchValues(number, first_slot, end_slot - first_slot, &supported));
-  return slots.PunchKeys(number, first_slot, end_slot - first_slot, &supported);
+  // Under the lock: an append could take the row behind the last one, and write to it.
+  return writer_.GiveBackAhead(number);
 }
 
 uint64_t RowMover::FreeRowCount(uint32_t number) const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/sys.h"
@@ -180,6 +181,39 @@ TEST(BatchRowTest, SpaceReservedByAnEarlierOpeningGoesToo) {
   ASSERT_GT(bytes_of("value_00"), written_bytes);
   ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
   EXPECT_EQ(bytes_of("value_00"), written_bytes);
+}
+
+// A group is about to reserve space when the rows of its bucket begin.
+TEST(BatchRowTest, SpaceReservedBesideTheBeginningGoesToo) {
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    const TempDir dir;
+    const char* const name = kind == LaneKind::kValues ? "value_00" : "key_00";
+    RowParts store(TinyLogOptions(), dir.path());
+    store.parts.AppendKeys(0, 256);
+    ASSERT_TRUE(store.parts.context.files.slots.Give(0, 0, 1024).ok());
+    uint64_t bytes_before = 0;
+    ASSERT_TRUE(sys::AllocatedBytes(AT_FDCWD, dir.Join(name), &bytes_before).ok());
+    bool has_begun = false;
+    bool has_reserved = false;
+    CallWatch watch([&](SystemCall* call) {
+      if (call->kind != CallKind::kFallocate || !PathOf(*call).ends_with(name)) {
+        return call->Proceed();
+      }
+      if ((call->flags & FALLOC_FL_PUNCH_HOLE) != 0) return call->Proceed();
+      EXPECT_TRUE(std::exchange(has_begun, true) || BeginRows(&store.mover, 0).ok());
+      const long result = call->Proceed();
+      has_reserved = result == 0;
+      return result;
+    });
+    {
+      const ScopedHook scope(&watch);
+      store.parts.writer.ReserveAhead(0, kind, kind == LaneKind::kValues ? 256 / 4 : 2);
+    }
+    if (!has_reserved) GTEST_SKIP() << "no space can be reserved here";
+    uint64_t bytes = 0;
+    ASSERT_TRUE(sys::AllocatedBytes(AT_FDCWD, dir.Join(name), &bytes).ok());
+    EXPECT_EQ(bytes, bytes_before) << name;
+  }
 }
 
 // Readers of a staged record look at its slot. A record that no row holds has none.
