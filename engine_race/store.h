@@ -183,6 +183,8 @@ class Store {
   // kFull without space for all of it, kIncomplete when on_progress cancelled it. A failed
   // checkpoint leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted
   // one leaves what no opening takes for a store, and what another checkpoint replaces.
+  // It begins anew, and so does its progress, with a bucket of the index that had to be built
+  // again.
   Status Checkpoint(const std::string& dir, const CheckpointOptions& how = {});
 
   // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing

@@ -118,7 +118,7 @@ Status NameParent(const BucketLog& log, const std::string& parent_dir, BackupIde
 // made durable, or a power loss could give their numbers to others.
 Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
                    const BackupOptions& how, const std::vector<uint64_t>& since,
-                   const io::File& data, BackupIdentity* identity) {
+                   const io::File& data, BackupIdentity* identity, bool* is_stale) {
   Index* index = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ensure_index(&index));
   ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&identity->cut));
@@ -135,7 +135,7 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
     return Status::Ok();
   };
   ENGINE_RACE_RETURN_IF_ERROR(
-      WalkView(*log, *index, options, view.version, how.on_progress, make_sink));
+      WalkView(*log, *index, options, view.version, how.on_progress, make_sink, is_stale));
   manifest.record_count = totals.record_count.load();
   manifest.value_count = totals.value_count.load();
   manifest.piece_count = totals.piece_count.load();
@@ -159,7 +159,7 @@ Status NoteIn(BucketLog* log, const Options& options, const std::string& dir,
 
 Status FillBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
                   const std::string& dir, const BackupOptions& how, int dir_fd,
-                  BackupIdentity* identity) {
+                  BackupIdentity* identity, bool* is_stale) {
   ENGINE_RACE_RETURN_IF_ERROR(DescribeStore(*log, identity));
   std::vector<uint64_t> since;
   if (!how.since.empty()) {
@@ -170,7 +170,8 @@ Status FillBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_i
   io::File data;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kBackupDataName, io::Access::kReplace,
                                              io::Caching::kDirect, &data, options.file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(WritePieces(options, log, ensure_index, how, since, data, identity));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WritePieces(options, log, ensure_index, how, since, data, identity, is_stale));
   ENGINE_RACE_RETURN_IF_ERROR(NoteIn(log, options, dir, identity->manifest));
   ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
   return CommitBackup(dir_fd, identity, options.file_mode);
@@ -184,11 +185,15 @@ Status MakeBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_i
   DirectoryLock lock;
   ENGINE_RACE_RETURN_IF_ERROR(LockForBackup(options, dir, &directory, &lock));
   BackupIdentity identity;
-  Status made = FillBackup(options, log, ensure_index, dir, how, directory.get(), &identity);
-  if (!made.ok()) {
+  for (int i = 1;; ++i) {
+    bool is_stale = false;
+    identity = BackupIdentity();
+    const Status made =
+        FillBackup(options, log, ensure_index, dir, how, directory.get(), &identity, &is_stale);
+    if (made.ok()) break;
     // The first failure is the one to tell. What stays all the same is no backup.
     static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());
-    return made;
+    if (!is_stale || i == kMostViews) return made;
   }
   if (report != nullptr) {
     const format::BackupManifest& manifest = identity.manifest;

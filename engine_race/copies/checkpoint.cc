@@ -45,7 +45,7 @@ class CheckpointSink final : public ViewSink {
 };
 
 Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn ensure_index,
-                   const ProgressFn& on_progress, StoreFiles* to) {
+                   const ProgressFn& on_progress, StoreFiles* to, bool* is_stale) {
   Index* index = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ensure_index(&index));
   ViewRegistry::View view;
@@ -58,7 +58,8 @@ Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn e
     *sink = std::move(made);
     return Status::Ok();
   };
-  ENGINE_RACE_RETURN_IF_ERROR(WalkView(log, *index, options, view.version, on_progress, make_sink));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WalkView(log, *index, options, view.version, on_progress, make_sink, is_stale));
   return WriteCopiedCounts(*to, record_counts);
 }
 
@@ -87,11 +88,17 @@ Status MakeCheckpoint(const Options& options, BucketLog* log, EnsureIndexFn ensu
   made.read_only = false;
   // Shared logs must hold all records, and a store that is only read may have some staged.
   const bool clones = how.reflink && !options.read_only;
-  return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
+  bool is_stale = false;
+  const auto fill = [&](StoreFiles* to) {
     bool cloned = false;
     if (clones) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
-    return cloned ? Status::Ok() : CopyRecords(options, *log, ensure_index, how.on_progress, to);
-  });
+    return cloned ? Status::Ok()
+                  : CopyRecords(options, *log, ensure_index, how.on_progress, to, &is_stale);
+  };
+  for (int i = 1;; ++i) {
+    Status status = MakeReplaceableStore(made, dir, fill);
+    if (!std::exchange(is_stale, false) || i == kMostViews) return status;
+  }
 }
 
 }  // namespace engine_race

@@ -151,7 +151,8 @@ class BucketWalker {
 }  // namespace
 
 Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
-                const ProgressFn& on_progress, const MakeViewSinkFn& make_sink) {
+                const ProgressFn& on_progress, const MakeViewSinkFn& make_sink, bool* is_stale) {
+  *is_stale = false;
   ENGINE_RACE_RETURN_IF_ERROR(log.CheckNoFailure());
   SharedWalk shared(log, index, options, version, on_progress);
   NumberQueue buckets(log.geometry().bucket_count);
@@ -169,8 +170,9 @@ Status WalkView(const BucketLog& log, const Index& index, const Options& options
     if (!walked.ok()) shared.failed.store(true);
     return walked;
   };
-  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-copy", thread_count, work, &shared.progress));
-  return log.CheckNoFailure();
+  const Status walked = RunParallel("er-copy", thread_count, work, &shared.progress);
+  *is_stale = walked.code() == Code::kIOError && index.HidesFrom(version);
+  return walked.ok() ? log.CheckNoFailure() : walked;
 }
 
 }  // namespace engine_race

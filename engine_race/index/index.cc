@@ -314,6 +314,8 @@ uint32_t Index::NextHeld(uint32_t bucket) const noexcept {
 
 ViewRegistry& Index::views() const { return impl_->shared->views(); }
 
+bool Index::HidesFrom(uint64_t version) const { return impl_->unread.HidesAny(version); }
+
 Status Index::Save(uint64_t max_bytes) {
   IndexKeeper* const keeper = impl_->ReadyKeeper();
   if (keeper == nullptr) return RefusedMemory("index: no memory for its keeper");

@@ -201,6 +201,9 @@ class Index : public AppendListener {
   l1::EpochManager& epochs() const;
   // The registry of the views of this index. It may outlive the index.
   ViewRegistry& views() const;
+  // Whether a bucket was read again since a view of that version was taken, and has changed since.
+  // Reads of it at the view are kIOError. A new view shows it.
+  bool HidesFrom(uint64_t version) const;
 
   // The index on disk.
 

@@ -1,5 +1,6 @@
 #include "engine_race/index/unread_buckets.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_race/base/doubling_pause.h"
@@ -89,6 +90,13 @@ Status UnreadBuckets::Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_
 void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
   FindOrMake(bucket)->first_version.store(version, std::memory_order_relaxed);
   has_hidden_.store(true, std::memory_order_relaxed);
+}
+
+bool UnreadBuckets::HidesAny(uint64_t version) const {
+  const std::shared_lock lock(entries_mutex_);
+  return std::any_of(entries_.begin(), entries_.end(), [version](const auto& each) {
+    return version < each.second.first_version.load(std::memory_order_relaxed);
+  });
 }
 
 bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t version) const {

@@ -69,6 +69,8 @@ class UnreadBuckets {
     // Relaxed: the bucket's lock orders it.
     return has_hidden_.load(std::memory_order_relaxed) && IsAmongHidden(bucket, version);
   }
+  // Whether any bucket is hidden so.
+  bool HidesAny(uint64_t version) const;
 
   // The pause after `failure_count` failures in a row.
   static std::chrono::milliseconds PauseAfter(uint32_t failure_count);

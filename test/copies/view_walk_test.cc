@@ -59,9 +59,11 @@ TEST_P(ViewWalkSizesTest, WalksOfCopiesBringAllValues) {
       *sink = std::make_unique<CheckingSink>(*store_, &count);
       return Status::Ok();
     };
+    bool is_stale = true;
     const Status status =
-        WalkView(*store_->log, *store_->index, options, view.version, {}, make_sink);
+        WalkView(*store_->log, *store_->index, options, view.version, {}, make_sink, &is_stale);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_FALSE(is_stale);
     EXPECT_EQ(count, store_->model.size());
   }
   ViewRegistry::Release(&view);

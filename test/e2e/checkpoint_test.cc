@@ -117,6 +117,47 @@ TEST_F(CheckpointTest, RefusesADirectoryThatHoldsAnything) {
   EXPECT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
 }
 
+// A view shows no bucket that is built again after it was taken. All buckets of the index on disk
+// are damaged here, and of each copy another one is found so.
+TEST_F(CheckpointTest, BeginsAnewWithABucketThatWasBuiltAgain) {
+  constexpr uint64_t kKeys = 20000;
+  constexpr uint32_t kSize = 64;
+  Options options = TinyOptions();
+  options.value_bytes = kSize;
+  options.index_memory_bytes = 0;
+  auto store = OpenStore(source(), options);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), i + 1, kSize)).ok());
+  }
+  std::string value;
+  for (const bool backs_up : {false, true}) {
+    ASSERT_TRUE(store->Read(KeyOf(NthKey(0)), &value).ok());
+    store = nullptr;
+    store = OpenStore(source(), options);
+    ASSERT_TRUE(store->Read(KeyOf(NthKey(0)), &value).ok());
+    for (const fs::directory_entry& entry : fs::directory_iterator(source())) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with("key_index_") || name == "key_index_root") continue;
+      const std::string zeros(fs::file_size(entry.path()), '\0');
+      Overwrite(entry.path(), zeros.data(), zeros.size(), 0);
+    }
+    CheckpointOptions how;
+    how.reflink = false;
+    const Status made =
+        backs_up ? store->Backup(dir_.Join("backup")) : store->Checkpoint(target(), how);
+    EXPECT_TRUE(made.ok()) << made.ToString();
+  }
+  store = nullptr;
+  ASSERT_TRUE(Store::Restore({}, dir_.Join("backup"), dir_.Join("restored"), nullptr).ok());
+  for (const std::string& dir : {target(), dir_.Join("restored")}) {
+    store = OpenStore(dir, options);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_TRUE(store->Read(KeyOf(NthKey(i)), &value).ok());
+      ASSERT_EQ(value, ValueOf(NthKey(i), i + 1, kSize));
+    }
+  }
+}
+
 // What was written when a failure ended writing may not be what the next opening finds.
 TEST_F(CheckpointTest, NoneOfAStoreWhoseWritingHasEnded) {
   Contents contents;
