@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,7 @@ const (
 	bodyTimeout    = 30 * time.Second // to receive a request and to send an answer
 	idleTimeout    = 2 * time.Minute
 	statusTimeout  = 5 * time.Second // of the Status behind a scrape
+	stopPatience   = 2 * time.Second // for calls under way when the context of Shutdown has ended
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
 )
@@ -67,7 +69,7 @@ type Options struct {
 	Timeout, BackupTimeout time.Duration
 
 	// Tests change them.
-	bodyTimeout, headerTimeout time.Duration
+	bodyTimeout, headerTimeout, stopPatience time.Duration
 }
 
 // Server is the HTTP server of one node.
@@ -84,7 +86,7 @@ type Server struct {
 	mutex           sync.Mutex
 	adminListener   net.Listener
 	metricsListener net.Listener
-	stopped         bool
+	stopped         atomic.Bool
 	serving         sync.WaitGroup
 }
 
@@ -114,6 +116,9 @@ func New(options Options) (*Server, error) {
 	}
 	if options.bodyTimeout <= 0 {
 		options.bodyTimeout = bodyTimeout
+	}
+	if options.stopPatience <= 0 {
+		options.stopPatience = stopPatience
 	}
 	if options.headerTimeout <= 0 {
 		options.headerTimeout = headerTimeout
@@ -168,9 +173,23 @@ func (l httpLog) Write(message []byte) (int, error) {
 // Handle adds an endpoint for the POSTs of nodes to the admin address. The handler has
 // BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
 // Handle panics if there is such an endpoint. Only callers that may operate the cluster reach the
-// handler.
+// handler, and none when Shutdown was called.
 func (s *Server) Handle(path string, handler http.Handler) {
-	s.mux.Handle(path, s.guard(path, http.MethodPost, s.options.BackupTimeout, s.private(handler)))
+	s.mux.Handle(path, s.guard(path, http.MethodPost, s.options.BackupTimeout,
+		s.private(s.whileServing(handler))))
+}
+
+// whileServing refuses requests that come after Shutdown was called, before their bodies are read.
+// net/http may close a connection on which a request has just come. Its caller would get no answer
+// to a call that was carried out.
+func (s *Server) whileServing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopped.Load() {
+			writeError(w, http.StatusMisdirectedRequest, "unavailable", "the node is stopping")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bound gives the handler a time-out. It replaces the deadlines of the connection. net/http cancels
@@ -197,7 +216,7 @@ func extend(w http.ResponseWriter, timeout time.Duration) {
 func (s *Server) Start() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.stopped || s.adminListener != nil {
+	if s.stopped.Load() || s.adminListener != nil {
 		return errors.New("admin: the server was started or stopped before")
 	}
 	listener, err := listen(s.options.Address, s.admin)
@@ -257,13 +276,22 @@ func (s *Server) addressOf(listener *net.Listener) string {
 	return (*listener).Addr().String()
 }
 
-// Shutdown stops listening and waits for the calls under way. When the context ends first,
-// Shutdown closes their connections, which cancels their contexts, and returns the context's error.
+// Shutdown stops listening, refuses further calls of nodes, and waits for the calls under way. When
+// the context ends first, these have stopPatience more: the outcome of a write that is cut off is
+// unknown. Then Shutdown closes their connections, which cancels their contexts, and returns the
+// context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mutex.Lock()
-	s.stopped = true
+	s.stopped.Store(true)
 	s.mutex.Unlock()
 	err := s.admin.Shutdown(ctx)
+	if err != nil {
+		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.stopPatience)
+		defer cancel()
+		if s.admin.Shutdown(patient) == nil {
+			err = nil
+		}
+	}
 	if metricsErr := s.metrics.Shutdown(ctx); err == nil {
 		err = metricsErr
 	}

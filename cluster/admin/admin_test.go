@@ -245,7 +245,8 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	control := &fakeControl{}
-	server := start(t, admin.Options{Control: control, MetricsAddress: "127.0.0.1:0"})
+	server := start(t, admin.Options{Control: control, MetricsAddress: "127.0.0.1:0"}.
+		WithStopPatience(time.Millisecond))
 	c := dial(t, server, nil)
 	begun, release := make(chan struct{}), make(chan struct{})
 	control.set(func(f *fakeControl) {
@@ -270,8 +271,17 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestShutdownWaits(t *testing.T) {
+	long, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	over, end := context.WithCancel(context.Background())
+	end()
+	t.Run("in time", func(t *testing.T) { shutdownWaits(t, long) })
+	t.Run("when its time is over", func(t *testing.T) { shutdownWaits(t, over) })
+}
+
+func shutdownWaits(t *testing.T, limit context.Context) {
 	control := &fakeControl{}
-	server := start(t, admin.Options{Control: control})
+	server := start(t, admin.Options{Control: control}.WithStopPatience(testDeadline))
 	c := dial(t, server, nil)
 	begun, release := make(chan struct{}), make(chan struct{})
 	control.set(func(f *fakeControl) {
@@ -283,7 +293,7 @@ func TestShutdownWaits(t *testing.T) {
 	stopped := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 	defer cancel()
-	go func() { stopped <- server.Shutdown(ctx) }()
+	go func() { stopped <- server.Shutdown(limit) }()
 	for { // The port closes while the shutdown waits.
 		connection, err := net.Dial("tcp", server.Address())
 		if err != nil {

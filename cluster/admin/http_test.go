@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"engine_race/cluster/admin"
+	"engine_race/cluster/secret"
 	"engine_race/cluster/service"
 )
 
@@ -96,5 +99,38 @@ func TestOneBackupAtATime(t *testing.T) {
 	}
 	if _, err := c.Restore(ctx, root+"/a"); err != nil {
 		t.Errorf("after the backup: %v", err)
+	}
+}
+
+// TestCallsAreRefusedWhenTheServerHasStopped has a call that net/http has read from a connection
+// which it then closed as an idle one. The caller gets no answer, so nothing may be done.
+func TestCallsAreRefusedWhenTheServerHasStopped(t *testing.T) {
+	server := start(t, admin.Options{Control: &fakeControl{}})
+	handled := 0
+	server.Handle("/internal", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		handled++
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
+	call := func() (status, left int) {
+		body := strings.NewReader("a command")
+		request := httptest.NewRequest(http.MethodPost, "/internal", body)
+		request.Host = "localhost"
+		secret.Show(request.Header, testSecret)
+		answer := httptest.NewRecorder()
+		server.Serve(answer, request)
+		return answer.Code, body.Len()
+	}
+	if status, left := call(); status != http.StatusOK || handled != 1 || left != 0 {
+		t.Fatalf("before: status %d, %d calls, %d bytes are left", status, handled, left)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Package node takes codes below 500 for refusals.
+	status, left := call()
+	if status < 400 || status >= 500 || handled != 1 || left != len("a command") {
+		t.Errorf("after: status %d, %d calls, %d bytes are left", status, handled, left)
 	}
 }

@@ -11,8 +11,12 @@ import (
 	"engine_race/cluster/transport"
 )
 
-// maxIdleCalls is how many connections to one other node are kept for later calls.
-const maxIdleCalls = 64
+const (
+	// How many connections to one other node are kept for later calls.
+	maxIdleCalls = 64
+	// A command is sent only when its receiver has asked for it: this time is longer than any call.
+	offerTime = 24 * time.Hour
+)
 
 // NewClient makes the HTTP client for calls to other nodes. `secure` gives the TLS configuration of
 // a connection; nil: plain HTTP. The client shows the secret of the cluster, unless it is empty. It
@@ -24,6 +28,7 @@ func NewClient(secure func() *tls.Config, shown string) *http.Client {
 	return &http.Client{Transport: secret.Transport(&http.Transport{
 		DialContext: dial, DialTLSContext: dial,
 		MaxIdleConnsPerHost: maxIdleCalls, IdleConnTimeout: 90 * time.Second,
+		ExpectContinueTimeout: offerTime,
 	}, shown)}
 }
 

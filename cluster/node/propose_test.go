@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -134,6 +135,7 @@ func TestHungCallsFreeTheirSlotsWhenTheLeaderChanges(t *testing.T) {
 			func(request *http.Request) (*http.Response, error) {
 				if request.URL.Host == "two" && strings.HasSuffix(request.URL.Path, pathWrite) {
 					hung++
+					_, _ = io.Copy(io.Discard, request.Body)
 					<-request.Context().Done()
 					return nil, request.Context().Err()
 				}

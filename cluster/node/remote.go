@@ -83,7 +83,7 @@ func kindNamed(name string) error {
 }
 
 // post sends a call to a node. An error that leaves open whether the node has got the call is
-// service.ErrUnknown.
+// service.ErrUnknown. Where nothing was done it is service.ErrUnavailable.
 func (n *Node) post(ctx context.Context, address, path string, query string,
 	body []byte) ([]byte, error) {
 	url := n.config.Scheme + "://" + address + path + "?" + query
@@ -97,10 +97,15 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
+	var command *offer
+	if path == pathWrite {
+		command = makeOffer(request, body)
+	}
 	response, err := n.config.Client.Do(request)
 	if err != nil {
-		// Without a connection nothing was sent.
-		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		dial := (*net.OpError)(nil)
+		unconnected := errors.As(err, &dial) && dial.Op == "dial"
+		if unconnected || command != nil && command.revoke() {
 			return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 		}
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)

@@ -248,7 +248,8 @@ func limitMemory(c *config.Config) {
 	}
 }
 
-// drain takes at most the drain time-out, and two seconds to end the connections that are left.
+// drain takes at most the drain time-out, and two seconds each for clients' connections that are
+// left and for calls of nodes.
 func drain(c *config.Config, logger *slog.Logger, n *node.Node, server *resp.Server,
 	operators *admin.Server) {
 	logger.Info("draining")
