@@ -1,6 +1,7 @@
 // Package check runs a cluster of real processes under load and faults, and judges what its
 // clients saw. For each history it starts fresh keys and clients, injects one fault, heals it, and
-// lets package model judge the history. A ledger of versions runs beside all histories.
+// lets package model judge the history. A ledger of versions runs beside all histories of a
+// cluster.
 //
 // Run may be called once at a time in a process. It owns Options.Dir while it runs.
 package check
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,8 +32,8 @@ type Options struct {
 	Dir    string
 	Nodes  int
 	Shards int
-	// Sizes are the sizes of values: the histories are shared out among a cluster of each. Without
-	// any, there is one cluster with the default.
+	// Sizes are the sizes of values: the histories are shared out among a cluster of each, and the
+	// clusters run side by side. Without any, there is one cluster with the default.
 	Sizes     []value.Size
 	Histories int
 	Failovers int // kills of leaders whose outage is measured, after the histories
@@ -92,16 +94,19 @@ const (
 	maxGroups     = 12
 )
 
-// checker is one run.
+// checker is what one cluster goes through.
 type checker struct {
 	options   Options
 	cluster   *process.Cluster
 	valueSize value.Size
-	turns     *turns
-	first     int // the number of the first history
+	random    *rand.Rand
+	faults    []faults.Fault // one for each history
+	first     int            // the number of the first history
 	env       *faults.Env
 	ready     *readiness
-	report    *Report
+	report    *Report       // of this cluster
+	ended     chan struct{} // is closed at the end
+	others    []*checker    // which end before failovers are measured
 }
 
 // Run makes the check. The report is valid up to the point of the error. An error says that the
@@ -164,7 +169,7 @@ func logError(log *slog.Logger, action string, err error) {
 }
 
 // run makes all histories beside one ledger, and verifies the ledger at the end.
-func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
+func (c *checker) run(ctx context.Context) error {
 	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
 		Keys: c.ledgerKeys(0, ledgerKeys), ColdKeys: c.ledgerKeys(ledgerKeys, coldKeys),
 		Seed: c.options.Seed, ValueSize: c.valueSize, Pause: ledgerPause})
@@ -179,8 +184,8 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	}()
 	readyCtx, stopReady := context.WithCancel(ctx)
 	go c.ready.run(readyCtx)
-	for number := range c.options.Histories {
-		if err = c.history(ctx, c.first+number, selected[c.turns.next(len(selected))]); err != nil {
+	for i, fault := range c.faults {
+		if err = c.history(ctx, c.first+i, fault); err != nil {
 			break
 		}
 	}
@@ -213,6 +218,9 @@ func (c *checker) measureFailovers(ctx context.Context) {
 	} {
 		if way.count == 0 {
 			continue
+		}
+		for _, other := range c.others {
+			<-other.ended
 		}
 		*way.report = &Failover{Losses: way.count}
 		if failure := c.failovers(ctx, *way.report, way.lose); failure != nil {

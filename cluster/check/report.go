@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,21 @@ func (c *Class) add(h *history.History, verdict model.Verdict) {
 	if len(verdict.Unchecked) > 0 {
 		c.Unchecked++
 	}
+}
+
+func (c *Class) sum(other *Class) {
+	c.Histories += other.Histories
+	c.Checked += other.Checked
+	c.Violations += other.Violations
+	c.Unchecked += other.Unchecked
+	c.Empty += other.Empty
+	c.Operations += other.Operations
+	c.Done += other.Done
+	c.Refused += other.Refused
+	c.Unknown += other.Unknown
+	c.FaultErrors += other.FaultErrors
+	c.FailedRequests += other.FailedRequests
+	c.Crashes += other.Crashes
 }
 
 // Claims are the figures that a release promises.
@@ -85,6 +101,20 @@ func (r *Report) class(name string) *Class {
 func (r *Report) problem(format string, args ...any) {
 	if len(r.Problems) < maxProblems {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// add adds what another cluster went through.
+func (r *Report) add(other *Report) {
+	for name, class := range other.Classes {
+		r.class(name).sum(class)
+	}
+	r.Ledger.Add(&other.Ledger)
+	r.Failover = cmp.Or(r.Failover, other.Failover)
+	r.BlackHole = cmp.Or(r.BlackHole, other.BlackHole)
+	r.Crashes += other.Crashes
+	for _, problem := range other.Problems {
+		r.problem("%s", problem)
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,8 +29,9 @@ func (t *turns) next(faults int) int {
 	return number
 }
 
-// runSizes makes the histories on a cluster for each size of values, one after the other. Failovers
-// are measured on the first.
+// runSizes makes the histories on a cluster for each size of values. The clusters run side by side:
+// most of the time a fault holds, or nodes start. Failovers are measured on the first cluster, when
+// the others have ended.
 func runSizes(ctx context.Context, options Options, setup process.Options,
 	selected []faults.Fault, report *Report) error {
 	sizes := options.Sizes
@@ -37,26 +39,40 @@ func runSizes(ctx context.Context, options Options, setup process.Options,
 		sizes = []value.Size{0}
 	}
 	order := &turns{random: rand.New(rand.NewPCG(options.Seed, 0))}
+	var checkers []*checker
 	first := 0
 	for i, size := range sizes {
 		part := options
 		part.Histories = shareOf(options.Histories, i, len(sizes))
-		if setup.ValueSize = size; i > 0 {
+		if i > 0 {
 			part.Failovers, part.BlackHoles = 0, 0
-			part.Dir = filepath.Join(options.Dir, fmt.Sprintf("values-%d", size.Bytes()))
-			setup.Dir = part.Dir
 			if part.Histories == 0 {
 				break
 			}
 		}
-		c := &checker{options: part, valueSize: size, turns: order, first: first, report: report}
-		if err := c.runCluster(ctx, setup, selected); err != nil {
-			return err
+		part.Dir = filepath.Join(options.Dir, fmt.Sprintf("values-%d", size.Bytes()))
+		c := &checker{options: part, valueSize: size, first: first, report: newReport(),
+			random: rand.New(rand.NewPCG(options.Seed, uint64(i)+1)), ended: make(chan struct{})}
+		for range part.Histories {
+			c.faults = append(c.faults, selected[order.next(len(selected))])
 		}
+		checkers = append(checkers, c)
 		first += part.Histories
 	}
+	checkers[0].others = checkers[1:]
+	failures := make([]error, len(checkers))
+	for i, c := range checkers {
+		go func() {
+			defer close(c.ended)
+			failures[i] = c.runCluster(ctx, setup)
+		}()
+	}
+	for _, c := range checkers {
+		<-c.ended
+		report.add(c.report)
+	}
 	report.finish()
-	return nil
+	return cmp.Or(failures...)
 }
 
 // shareOf gives part number `index` of a count that is shared out. The first parts have the rest.
@@ -65,10 +81,10 @@ func shareOf(count, index, parts int) int {
 }
 
 // runCluster makes all histories and failovers of one cluster.
-func (c *checker) runCluster(ctx context.Context, setup process.Options,
-	selected []faults.Fault) error {
+func (c *checker) runCluster(ctx context.Context, setup process.Options) error {
 	log := c.options.Log
-	c.env = &faults.Env{Random: c.turns.random, Hold: c.options.Hold, HealIn: c.options.ReadyIn,
+	setup.Dir, setup.ValueSize = c.options.Dir, c.valueSize
+	c.env = &faults.Env{Random: c.random, Hold: c.options.Hold, HealIn: c.options.ReadyIn,
 		Log: log}
 	if c.options.Namespaces {
 		network, err := netns.New(c.options.Nodes)
@@ -88,5 +104,5 @@ func (c *checker) runCluster(ctx context.Context, setup process.Options,
 	}
 	c.cluster, c.env.Cluster, c.env.Load = cluster, cluster, c.load
 	c.ready = newReadiness(cluster)
-	return c.run(ctx, selected)
+	return c.run(ctx)
 }

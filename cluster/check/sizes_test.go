@@ -2,6 +2,7 @@ package check
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -30,5 +31,31 @@ func TestFaultsTakeTurns(t *testing.T) {
 	}
 	if slices.Min(counts) != 3 || slices.Max(counts) != 3 {
 		t.Errorf("the faults came %v times", counts)
+	}
+}
+
+// TestReportsAreAddedUp: a count that is left out would hide what a cluster went through.
+func TestReportsAreAddedUp(t *testing.T) {
+	class := &Class{}
+	fields := reflect.ValueOf(class).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).SetInt(int64(i) + 1)
+	}
+	part := newReport()
+	part.Classes["none"] = class
+	part.Ledger.Keys, part.Crashes, part.Failover = 2, 3, &Failover{Losses: 4}
+	part.BlackHole = &Failover{Losses: 5}
+	part.problem("a problem")
+	sum := newReport()
+	sum.add(part)
+	if !reflect.DeepEqual(sum, part) {
+		t.Errorf("%+v, not %+v", sum, part)
+	}
+	sum.add(part)
+	fields = reflect.ValueOf(sum.Classes["none"]).Elem()
+	for i := range fields.NumField() {
+		if fields.Field(i).Int() != 2*int64(i)+2 {
+			t.Errorf("%s is not added", fields.Type().Field(i).Name)
+		}
 	}
 }

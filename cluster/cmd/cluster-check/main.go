@@ -48,8 +48,8 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.IntVar(&s.options.Nodes, "nodes", 3, "count of nodes")
 	flags.IntVar(&s.options.Shards, "shards", 2, "count of shards")
 	sizes := flags.String("value-bytes", "4096,512", "sizes of values with commas between them, "+
-		"powers of two from 32: the histories are shared out among a cluster of each, and the first "+
-		"one has the failovers")
+		"powers of two from 32: the histories are shared out among a cluster of each, side by side, "+
+		"and the first one has the failovers at the end")
 	flags.IntVar(&s.options.Histories, "histories", 20, "count of histories, each with one fault")
 	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
 		"the histories, whose outage is measured")
