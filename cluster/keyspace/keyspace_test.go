@@ -28,6 +28,10 @@ func TestRangesCoverEveryKeyOnce(t *testing.T) {
 				t.Fatalf("%d shards: the bounds of range %d lie in ranges %d and %d", len(m), i,
 					m.Find(e.First), m.Find(e.Last))
 			}
+			// Map.Of looks at one range after the other: all numbers of large maps would take half a minute.
+			if i > 100 && i%50 != 0 {
+				continue
+			}
 			if of, has := m.Of(uint64(i) + 2); !has || of != e || !e.Has(e.First) || !e.Has(e.Last) ||
 				i > 0 && e.Has(e.First-1) {
 				t.Fatalf("%d shards: range %d is %+v", len(m), i, of)

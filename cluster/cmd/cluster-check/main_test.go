@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,18 +19,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runFakes checks a cluster of fake nodes, and gives the exit code, the report and the output.
-func runFakes(t *testing.T, faults fake.Faults, args ...string) (int, check.Report, string) {
+// fakes gives a program that is a fake node with these faults. Tests that run side by side cannot
+// tell their nodes by the environment. Call it before t.Parallel: a program cannot be started while
+// another child, which is just being started, has it open for writing.
+func fakes(t *testing.T, faults fake.Faults) (program string) {
 	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := json.Marshal(faults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(fake.RunVariable, "1")
-	t.Setenv(fake.FaultsVariable, string(text))
+	program = filepath.Join(t.TempDir(), "node")
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 %s='%s' exec '%s' \"$@\"\n", fake.RunVariable,
+		fake.FaultsVariable, text, own)
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// runFakes checks a cluster of fake nodes, and gives the exit code, the report and the output.
+func runFakes(t *testing.T, program string, args ...string) (int, check.Report, string) {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "report.json")
-	args = append([]string{"--binary", os.Args[0], "--dir", filepath.Join(dir, "data"),
+	args = append([]string{"--binary", program, "--dir", filepath.Join(dir, "data"),
 		"--json", file, "--seconds", "0.3", "--namespaces=false"}, args...)
 	var out, errors bytes.Buffer
 	code := run(t.Context(), args, &out, &errors)
@@ -48,11 +65,13 @@ func runFakes(t *testing.T, faults fake.Faults, args ...string) (int, check.Repo
 }
 
 func TestCorrectClusterPassesAllFaults(t *testing.T) {
+	program := fakes(t, fake.Faults{DrainSeconds: 3})
+	t.Parallel()
 	args := []string{"--histories", "12"}
 	if os.Geteuid() == 0 {
 		args = []string{"--histories", "20", "--namespaces=true", "--disk-mib", "64"}
 	}
-	code, report, output := runFakes(t, fake.Faults{DrainSeconds: 3}, args...)
+	code, report, output := runFakes(t, program, args...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, output)
 	}
@@ -87,15 +106,21 @@ func TestFaultyClustersFail(t *testing.T) {
 			func(c check.Claims) int { return c.Violations }},
 	}
 	for _, test := range tests {
-		code, report, output := runFakes(t, test.faults, "--histories", "2", "--faults", "none")
-		if code != 1 || test.count(report.Claims) == 0 {
-			t.Errorf("%s: exit code %d, %+v: %s", test.name, code, report.Claims, output)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			program := fakes(t, test.faults)
+			t.Parallel()
+			code, report, output := runFakes(t, program, "--histories", "2", "--faults", "none")
+			if code != 1 || test.count(report.Claims) == 0 {
+				t.Errorf("exit code %d, %+v: %s", code, report.Claims, output)
+			}
+		})
 	}
 }
 
 func TestFailoversAreMeasured(t *testing.T) {
-	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--failover", "2",
+	program := fakes(t, fake.Faults{})
+	t.Parallel()
+	code, report, output := runFakes(t, program, "--histories", "0", "--failover", "2",
 		"--failover-rest", "200ms")
 	if code != 0 || report.Failover == nil || len(report.Failover.Milliseconds) != 2 ||
 		report.Claims.FailoverP50 <= 0 || report.Claims.FailoverP99 < report.Claims.FailoverP50 {
@@ -107,7 +132,9 @@ func TestFailoversAreMeasured(t *testing.T) {
 }
 
 func TestRestartsUnderAttackAreMeasured(t *testing.T) {
-	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--attacks", "2")
+	program := fakes(t, fake.Faults{})
+	t.Parallel()
+	code, report, output := runFakes(t, program, "--histories", "0", "--attacks", "2")
 	if code != 0 || len(report.RejoinSeconds) != 2 ||
 		report.Claims.AttackRejoin < max(report.RejoinSeconds[0], report.RejoinSeconds[1]) {
 		t.Errorf("exit code %d, %v, %v: %s", code, report.RejoinSeconds, report.Claims.AttackRejoin,
@@ -122,7 +149,9 @@ func TestVanishedLeadersAreMeasured(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--black-holes", "1",
+	program := fakes(t, fake.Faults{})
+	t.Parallel()
+	code, report, output := runFakes(t, program, "--histories", "0", "--black-holes", "1",
 		"--failover-rest", "200ms", "--namespaces=true")
 	if code != 0 || report.BlackHole == nil || len(report.BlackHole.Milliseconds) != 1 ||
 		report.Claims.BlackHoleP50 <= 0 || !strings.Contains(output, "failover_blackhole_ms_p50 ") {
@@ -131,7 +160,9 @@ func TestVanishedLeadersAreMeasured(t *testing.T) {
 }
 
 func TestRestartsThatDropRequestsAreFound(t *testing.T) {
-	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "2",
+	program := fakes(t, fake.Faults{NoDrain: 1})
+	t.Parallel()
+	code, report, output := runFakes(t, program, "--histories", "2",
 		"--clients", "40", "--faults", "rolling-restart")
 	if code != 1 || report.Classes["rolling-restart"].FailedRequests == 0 {
 		t.Errorf("exit code %d: %s", code, output)
