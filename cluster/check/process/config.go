@@ -25,6 +25,9 @@ func (c *Cluster) configuration(n *node) string {
 	}
 	if c.options.NodeTimeout > 0 && !strings.Contains(c.options.Extra, "[limits]") {
 		fmt.Fprintf(&text, "limits.request_timeout_ms = %d\n", c.options.NodeTimeout.Milliseconds())
+		// A node that stops leaves each request the time that it may take.
+		drain := max(c.options.NodeTimeout, config.Default().Limits.DrainTimeout())
+		fmt.Fprintf(&text, "limits.drain_timeout_ms = %d\n", drain.Milliseconds())
 	}
 	if c.options.Network != nil {
 		fmt.Fprintf(&text, "allow_insecure = true\n")

@@ -61,7 +61,7 @@ func set(c *Cluster, id int, key, version uint64) error {
 }
 
 func TestNodesGetTheirTimeLimit(t *testing.T) {
-	const line = "limits.request_timeout_ms = 8000\n"
+	const lines = "limits.request_timeout_ms = 8000\nlimits.drain_timeout_ms = 8000\n"
 	for _, test := range []struct {
 		limit  time.Duration
 		extra  string
@@ -75,7 +75,7 @@ func TestNodesGetTheirTimeLimit(t *testing.T) {
 		}
 		text, err := os.ReadFile(c.nodes[1].config)
 		before, _, _ := strings.Cut(string(text), "[cluster]")
-		if err != nil || strings.Contains(before, line) != test.wanted {
+		if err != nil || strings.Contains(before, lines) != test.wanted {
 			t.Errorf("%v, %q: %v, %s", test.limit, test.extra, err, text)
 		}
 		if err := c.Close(); err != nil {
