@@ -92,11 +92,12 @@ check_all_faults() {
     return
   fi
   [ "$histories" != 0 ] || return
-  [ "$histories" = 1 ] || check_histories "cluster-check, $((histories - 1)) histories" \
-    --histories $((histories - 1)) --faults all,-rolling-restart
-  # No request may fail here, and on a busy machine some take longer than the default limit.
-  check_histories 'cluster-check, a rolling restart' \
-    --histories 1 --faults rolling-restart --request-in 10s
+  [ "$histories" -le 2 ] || check_histories "cluster-check, $((histories - 2)) histories" \
+    --histories $((histories - 2)) --faults all,-rolling-restart,-rot
+  # No request may fail here. On a busy machine some take longer than the default limit: a node that
+  # restarts moves its leaders, and others answer for one whose values are damaged.
+  check_histories 'cluster-check, a rolling restart and rot' \
+    --histories $((histories < 2 ? histories : 2)) --faults rolling-restart,rot --request-in 10s
   # Each node has a file system of its own here, which only root can mount.
   [ "$(id -u)" != 0 ] || check_histories 'cluster-check, full disks and cuts of power' \
     --histories 4 --faults full-disk,full-leader,power-one,power-all --disk-mib 1024
