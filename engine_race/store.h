@@ -183,8 +183,8 @@ class Store {
   // kFull without space for all of it, kIncomplete when on_progress cancelled it. A failed
   // checkpoint leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted
   // one leaves what no opening takes for a store, and what another checkpoint replaces.
-  // It begins anew, and so does its progress, with a bucket of the index that had to be built
-  // again.
+  // If a bucket of the index must be built again meanwhile, the copy begins anew, and so does
+  // on_progress. After eight such attempts it fails with kIOError.
   Status Checkpoint(const std::string& dir, const CheckpointOptions& how = {});
 
   // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing
@@ -194,7 +194,8 @@ class Store {
   // kInvalidArgument when `dir` holds anything, or when the store cannot go on from `since`. It can
   // from the last 16 of its backups that were used. It cannot from a backup of another store, or of
   // a state after the one that this store was put back to. kCorruption when `since` is no whole
-  // backup. kIOError, kFull and kIncomplete as Checkpoint. A failed or interrupted backup leaves
+  // backup. It begins anew, and fails with kIOError, kFull and kIncomplete, as
+  // Checkpoint does. A failed or interrupted backup leaves
   // nothing that is taken for a backup. The next backup into `dir` replaces it.
   Status Backup(const std::string& dir, const BackupOptions& how = {},
                 BackupReport* report = nullptr);

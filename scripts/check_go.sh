@@ -1,7 +1,8 @@
 #!/bin/bash
 # Checks the Go sources of cluster/: gofmt, go vet, and staticcheck where scripts/setup.sh has
-# installed it. With CHECK_SINCE=COMMIT modules without a change since are not compiled for that. Then the examples of cluster/deploy/, those of systemd and HAProxy where these are
-# installed. Lengths of lines and files are house rules: see scripts/check_house.sh.
+# installed it. With CHECK_SINCE=COMMIT the last two leave out modules that have not changed since.
+# Then the examples of cluster/deploy/, those of systemd and HAProxy where these are installed. Lengths
+# of lines and files are house rules: see scripts/check_house.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/go_env.sh

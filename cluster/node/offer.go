@@ -3,14 +3,16 @@ package node
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"sync/atomic"
 )
 
 // A connection may end while a write is on its way to another node: a node that stops closes those
-// that are silent. No state machine knows a write again, so one that was perhaps taken may not be
-// sent again. The header of a write therefore asks its receiver for leave (Expect: 100-continue),
-// and the command follows the answer. A receiver has not got a command that it did not ask for.
+// that are silent. No state machine recognises a write that it has applied, so a write that a
+// receiver may have taken must not be sent again. The header of a write therefore asks the receiver
+// for permission (Expect: 100-continue), and the command follows its answer. A receiver never holds
+// a command that it did not ask for.
 // When a node stops, it asks for no further ones, and answers those that it has: see package admin.
 
 // offer is the command of such a call.
@@ -32,6 +34,8 @@ func makeOffer(request *http.Request, command []byte) *offer {
 	o := &offer{}
 	o.command.Reset(command)
 	request.Body, request.ContentLength = o, int64(len(command))
+	// net/http takes another connection where nothing was written: it must send this offer there, too.
+	request.GetBody = func() (io.ReadCloser, error) { return o, nil }
 	request.Header.Set("Expect", "100-continue")
 	return o
 }

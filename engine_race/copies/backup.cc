@@ -185,16 +185,14 @@ Status MakeBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_i
   DirectoryLock lock;
   ENGINE_RACE_RETURN_IF_ERROR(LockForBackup(options, dir, &directory, &lock));
   BackupIdentity identity;
-  for (int i = 1;; ++i) {
-    bool is_stale = false;
+  ENGINE_RACE_RETURN_IF_ERROR(WithFreshViews([&](bool* is_stale) {
     identity = BackupIdentity();
-    const Status made =
-        FillBackup(options, log, ensure_index, dir, how, directory.get(), &identity, &is_stale);
-    if (made.ok()) break;
+    Status made =
+        FillBackup(options, log, ensure_index, dir, how, directory.get(), &identity, is_stale);
     // The first failure is the one to tell. What stays all the same is no backup.
-    static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());
-    if (!is_stale || i == kMostViews) return made;
-  }
+    if (!made.ok()) static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());
+    return made;
+  }));
   if (report != nullptr) {
     const format::BackupManifest& manifest = identity.manifest;
     report->record_count = manifest.record_count;

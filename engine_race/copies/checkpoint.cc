@@ -88,17 +88,14 @@ Status MakeCheckpoint(const Options& options, BucketLog* log, EnsureIndexFn ensu
   made.read_only = false;
   // Shared logs must hold all records, and a store that is only read may have some staged.
   const bool clones = how.reflink && !options.read_only;
-  bool is_stale = false;
-  const auto fill = [&](StoreFiles* to) {
-    bool cloned = false;
-    if (clones) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
-    return cloned ? Status::Ok()
-                  : CopyRecords(options, *log, ensure_index, how.on_progress, to, &is_stale);
-  };
-  for (int i = 1;; ++i) {
-    Status status = MakeReplaceableStore(made, dir, fill);
-    if (!std::exchange(is_stale, false) || i == kMostViews) return status;
-  }
+  return WithFreshViews([&](bool* is_stale) {
+    return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
+      bool cloned = false;
+      if (clones) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
+      return cloned ? Status::Ok()
+                    : CopyRecords(options, *log, ensure_index, how.on_progress, to, is_stale);
+    });
+  });
 }
 
 }  // namespace engine_race

@@ -38,12 +38,22 @@ using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 // Visits what a view of `version` shows. The values in memory take a sixteenth of the budget of
 // `options`, 64 MiB at most. `on_progress` may be empty. kCorruption when a record is damaged or
 // may be missing; else the first failure. A store whose writing has ended is kIOError: a record
-// that the view shows may never be durable. *is_stale, after a failure: the index has read a bucket
-// again that the view does not show any more. A walk of a new view may succeed.
+// that the view shows may never be durable. *is_stale is set after a failure if a bucket of the
+// index was built again and the view no longer shows it. A walk of a new view may then succeed.
 Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
                 const ProgressFn& on_progress, const MakeViewSinkFn& make_sink, bool* is_stale);
-// How many views a copy tries. An index with damaged blocks reads some buckets again for each.
-inline constexpr int kMostViews = 8;
+
+// Calls copy(&is_stale) until it is not stale. A copy gives up after so many views: with a damaged
+// index each walk may find another bucket to build again.
+template <typename CopyFn>
+Status WithFreshViews(const CopyFn& copy) {
+  constexpr int kMaxViews = 8;
+  for (int i = 1;; ++i) {
+    bool is_stale = false;
+    Status status = copy(&is_stale);
+    if (!is_stale || i == kMaxViews) return status;
+  }
+}
 
 }  // namespace engine_race
 

@@ -48,21 +48,22 @@ bool ValueFrames::Keep(uint64_t key, ValueRef ref, const char* value, uint32_t f
     return index_.Swizzle(key, ref, frame);
   };
   const bool installed = ValueMatches(copy, value_bytes_, ref.value_checksum()) &&
-                         cache_.Install(frame, swizzle, /*is_use=*/frequency != 0);
+                         cache_.Install(frame, swizzle, /*counts_as_use=*/frequency != 0);
   if (!installed) cache_.GiveBack(frame);
   return installed;
 }
 
-ValueFrames::Left ValueFrames::Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
+ValueFrames::Admission ValueFrames::AdmitIfFree(uint64_t key, ValueRef ref,
+                                                const char* value) noexcept {
   {
     const l1::EpochManager::Guard guard(cache_.epochs());
     ValueRef newest;
     BlockLookup lookup;
     const Status status = Guarded([&] { return index_.FindHot(key, &newest, &lookup); });
-    if (status.code() == Code::kIncomplete) return Left::kUnreachable;
-    if (!status.ok() || newest != ref) return Left::kNotNow;
+    if (status.code() == Code::kIncomplete) return Admission::kNoBlock;
+    if (!status.ok() || newest != ref) return Admission::kRefused;
   }
-  return Keep(key, ref, value, /*frequency=*/0) ? Left::kLeft : Left::kNotNow;
+  return Keep(key, ref, value, /*frequency=*/0) ? Admission::kAdmitted : Admission::kRefused;
 }
 
 bool ValueFrames::Owner::IsNewest(uint64_t key, uint32_t frame, ValueRef* ref) const noexcept {

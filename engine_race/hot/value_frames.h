@@ -57,8 +57,9 @@ class ValueFrames final {
                 const UseFn& use);
 
   // Calls take(i, value) for each of `entries` whose value, as a view of `version` shows it, is in
-  // a frame. Counts nothing. After several entries in a row without a frame it looks at few of the
-  // next ones, or, of small values, at none. `take` must not wait for anything.
+  // a frame. Counts nothing. After several entries in a row without a frame it looks at every 16th
+  // of the others, until one is in a frame. With values below 1 KiB it ends there. `take` must not
+  // wait for anything.
   template <typename TakeFn>
   void TakeHot(std::span<const IndexEntry> entries, uint64_t version, const TakeFn& take);
 
@@ -71,13 +72,14 @@ class ValueFrames final {
     (void)Keep(key, ref, value, cache_.Note(key));
   }
 
-  // Whether a walk may leave a value that it has read. A hint. Walks read small values from the log
-  // faster than from frames.
-  bool MayLeave() const { return WalksLeave() && cache_.HasFree(l1::FrameKind::kValue); }
-  // Offer of such a value. It takes a free frame only, and is no use of memory. kUnreachable: the
-  // key's block is in no frame. kNotNow: the value is superseded or in a frame, or none is free.
-  enum class Left { kLeft, kNotNow, kUnreachable };
-  Left Leave(uint64_t key, ValueRef ref, const char* value) noexcept;
+  // Whether a value that a walk has read may be admitted. A hint. Walks read small values from the
+  // log faster than from frames.
+  bool MayAdmit() const { return WalksAdmit() && cache_.HasFree(l1::FrameKind::kValue); }
+  // Copies such a value into a free frame. Evicts nothing, and FrameCache::UseCount does not count
+  // it. kNoBlock: the block of the key is in no frame. kRefused: the value is superseded, or in a
+  // frame already, or no frame is free.
+  enum class Admission { kAdmitted, kRefused, kNoBlock };
+  Admission AdmitIfFree(uint64_t key, ValueRef ref, const char* value) noexcept;
 
  private:
   // Finds the swips of the frames in the index. Enters the epoch for that: the pool's mutex does
@@ -106,8 +108,8 @@ class ValueFrames final {
         value_bytes_(value_bytes),
         owner_(index, &cache->epochs()) {}
 
-  static constexpr uint32_t kLeastLeftBytes = 1024;
-  bool WalksLeave() const { return value_bytes_ >= kLeastLeftBytes; }
+  static constexpr uint32_t kMinWalkedBytes = 1024;
+  bool WalksAdmit() const { return value_bytes_ >= kMinWalkedBytes; }
   bool Keep(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
 
   Index& index_;
@@ -163,7 +165,7 @@ template <typename TakeFn>
 void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
                           const TakeFn& take) {
   constexpr uint32_t kMaxMissesInARow = 16;
-  // Walks leave values in runs that are longer than this.
+  // Walks admit values in runs that are longer than this.
   constexpr size_t kStrideOfLooks = 16;
   // Nothing that was retired meanwhile is freed, so no guard stays for long.
   constexpr size_t kGuardedEntries = 32;
@@ -173,7 +175,7 @@ void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
     l1::EpochManager::Guard guard(cache_.epochs());
     for (size_t i = begin; i < end; ++i) {
       if (miss_count >= kMaxMissesInARow) {
-        if (!WalksLeave()) return;
+        if (!WalksAdmit()) return;
         if (i % kStrideOfLooks != 0) continue;
       }
       ValueRef ref;

@@ -69,7 +69,7 @@ class UnreadBuckets {
     // Relaxed: the bucket's lock orders it.
     return has_hidden_.load(std::memory_order_relaxed) && IsAmongHidden(bucket, version);
   }
-  // Whether any bucket is hidden so.
+  // Whether any bucket is hidden from a view of `version`.
   bool HidesAny(uint64_t version) const;
 
   // The pause after `failure_count` failures in a row.

@@ -170,9 +170,9 @@ uint64_t FrameCache::UseCount() const noexcept {
   const uint64_t block_hits = own_epochs_ == nullptr ? 0 : counts.block_hits;
   const uint64_t value_hits = pool_->HasOwner(FrameKind::kValue) ? counts.value_hits : 0;
   // Acquire: the admissions that are no uses are among those counted below.
-  const uint64_t unused_count = unused_admissions_.load(std::memory_order_acquire);
+  const uint64_t uncounted_count = uncounted_admissions_.load(std::memory_order_acquire);
   return value_hits + block_hits + admission_count(FrameKind::kBlock) +
-         admission_count(FrameKind::kValue) - unused_count;
+         admission_count(FrameKind::kValue) - uncounted_count;
 }
 
 // A cheap test that refuses most offers. bar_ is out of date when nothing has been admitted for
@@ -192,14 +192,15 @@ uint32_t FrameCache::BarOf(uint32_t victim) const noexcept {
 
 uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
   const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
-  const bool is_use = frequency != 0;
-  if (is_stopgap && is_full() && !(is_use ? may_grow() : MayGrowUnused())) return kNoFrame;
+  const bool counts_as_use = frequency != 0;
+  if (is_stopgap && is_full() && !(counts_as_use ? may_grow() : MayGrowUncounted()))
+    return kNoFrame;
   // Relaxed: a hint.
-  if (is_use && has_shrunk_.load(std::memory_order_relaxed))
+  if (counts_as_use && has_shrunk_.load(std::memory_order_relaxed))
     has_shrunk_.store(false, std::memory_order_relaxed);
   // More memory is of no use if no more frames may be of the kind.
-  if (share_ != nullptr && RunsShort() && (is_use || MayGrowUnused()) && pool_->MayHaveMore(kind) &&
-      !Grow() && is_full() && !is_stopgap &&
+  if (share_ != nullptr && RunsShort() && (counts_as_use || MayGrowUncounted()) &&
+      pool_->MayHaveMore(kind) && !Grow() && is_full() && !is_stopgap &&
       // Relaxed: a hint.
       share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
     Grow();
@@ -226,12 +227,12 @@ uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) no
   return frame;
 }
 
-bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle, bool is_use) {
+bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle, bool counts_as_use) {
   const auto kind = static_cast<size_t>(info(frame).kind);
   if (!pool_->TryInstall(frame, swizzle)) return false;
   // Relaxed: a statistic. Release pairs with the acquire in UseCount, which is never below 0.
   admissions_[kind].fetch_add(1, std::memory_order_relaxed);
-  if (!is_use) unused_admissions_.fetch_add(1, std::memory_order_release);
+  if (!counts_as_use) uncounted_admissions_.fetch_add(1, std::memory_order_release);
   return true;
 }
 

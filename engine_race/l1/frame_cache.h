@@ -98,10 +98,10 @@ class FrameCache final : public MemoryUser {
            pool_->left_count(kind) <= pool_->max_count(kind) / kScarceFraction;
   }
 
-  // Whether a frame for content of `kind` whose use does not count is free, or can be had of memory
-  // that nobody has asked for. A hint.
+  // Whether content of `kind` whose use does not count may get a frame. One is free, or the cache
+  // may grow and has given up no memory since its last use. A hint.
   bool HasFree(FrameKind kind) const {
-    return (!is_full() || MayGrowUnused()) && pool_->MayHaveMore(kind);
+    return (!is_full() || MayGrowUncounted()) && pool_->MayHaveMore(kind);
   }
   // Takes a frame for content of `kind` that Note(id) has just given that frequency, or 0 for
   // content whose use does not count. That is a free frame, or the victim's frame if the victim is
@@ -110,8 +110,8 @@ class FrameCache final : public MemoryUser {
   // frame and then calls Install or GiveBack. Not from inside the epoch.
   uint32_t TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept;
   // Makes the frame reachable by swizzle(): see FramePool::Install. After false the caller must
-  // give the frame back. `is_use`: whether UseCount counts it.
-  bool Install(uint32_t frame, FunctionRef<bool()> swizzle, bool is_use = true);
+  // give the frame back. `counts_as_use`: whether UseCount counts it.
+  bool Install(uint32_t frame, FunctionRef<bool()> swizzle, bool counts_as_use = true);
   void GiveBack(uint32_t frame) noexcept { pool_->GiveBack(frame); }
 
   // Evicts frames down to `limit_bytes` and gives their memory back. Not for a cache with a share.
@@ -175,7 +175,9 @@ class FrameCache final : public MemoryUser {
     return may_grow_.load(std::memory_order_relaxed);  // a hint
   }
   // Relaxed: a hint.
-  bool MayGrowUnused() const { return may_grow() && !has_shrunk_.load(std::memory_order_relaxed); }
+  bool MayGrowUncounted() const {
+    return may_grow() && !has_shrunk_.load(std::memory_order_relaxed);
+  }
   // Books some more frames. False when none can be had now.
   bool Grow() noexcept;
   // Both are called with limit_mutex_ held.
@@ -203,7 +205,7 @@ class FrameCache final : public MemoryUser {
   // Written seldom.
   alignas(64) std::atomic<uint32_t> refusals_{0};
   std::array<std::atomic<uint64_t>, kFrameKindCount> admissions_{};
-  std::atomic<uint64_t> unused_admissions_{0};
+  std::atomic<uint64_t> uncounted_admissions_{0};
   // Memory was given up, and no content that is used has asked for more since.
   std::atomic<bool> has_shrunk_{false};
   std::mutex limit_mutex_;

@@ -256,7 +256,7 @@ Status GroupWriter::PrepareStaging(uint32_t index) {
   ENGINE_RACE_ASSERT(!bucket.held && !bucket.may_stage);
   if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
   const auto replace = [&](const format::KeyEntry& instead, bool* has_found) {
-    return context_.staging.ReplaceKeysFrom(index, bucket.record_count, instead, has_found);
+    return context_.staging.ReplaceKeysFrom(index, bucket.record_count, &instead, has_found);
   };
   // Acquire pairs with the release in FlushReplaced.
   bool has_found = bucket.is_swept && has_flushed_swept_.load(std::memory_order_acquire);
@@ -281,9 +281,16 @@ Status GroupWriter::FlushReplaced(uint32_t index) {
     Bucket& other = context_.buckets[i];
     const std::unique_lock<std::mutex> lock(other.mutex, std::try_to_lock);
     if (!lock.owns_lock() || other.damaged || other.may_stage) continue;
+    // A record may count on the disk that does not count here.
+    if (context_.latch.latched()) continue;
+    // Verifying reads all staged values, so it is left to buckets that need it.
+    bool has_found = false;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.ReplaceKeysFrom(i, other.record_count, /*instead=*/nullptr, &has_found));
+    if (!has_found) continue;
     if (!other.staging_verified && !RequireVerifiedStaging(i).ok()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReplaceKeysFrom(
-        i, other.record_count, format::kNoRecord, &other.is_swept));
+        i, other.record_count, &format::kNoRecord, &other.is_swept));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
   // Release: a thread that sees it finds the entries of swept buckets durably replaced.

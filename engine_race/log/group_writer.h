@@ -75,6 +75,8 @@ class GroupWriter {
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
+  // Flushes replaced entries. The first call of an opening replaces those of all other buckets
+  // before.
   Status FlushReplaced(uint32_t bucket);
 
   LogContext& context_;

@@ -50,7 +50,7 @@ class LogWriter {
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
   // Under the lock of a bucket with rows: gives back all space behind the last row, also what an
-  // earlier opening has reserved. It has no use where slots are used again.
+  // earlier opening has reserved. It is useless where slots are used again.
   Status GiveBackAhead(uint32_t bucket);
 
   // The slots of records [*begin, end). *begin rises to the first one that is not synced: the

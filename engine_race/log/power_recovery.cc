@@ -132,21 +132,23 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   return Status::Ok();
 }
 
+// Moved records that were read without direct I/O may be in the page cache alone, after a failed
+// flush. Slots that hold nothing stay as they are: the disk may be full.
 Status WriteMovedRowsAgain(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
-  const uint64_t count = table.row_records();
-  const SlotFiles& slots = files.slots;
-  Region keys;
-  Region values;
-  for (uint64_t slot = 0; slot < table.rows().size() * count; slot += count) {
-    const bool is_direct = slots.LocateKeys(bucket, slot).file->direct();
-    if (!table.rows()[slot / count].is_moving() || is_direct) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * format::kKeyEntryBytes, false, &keys));
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(count * files.identity.geometry.slot_bytes(), false, &values));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.ReadKeys(bucket, slot, count, keys.data()));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.WriteKeys(bucket, slot, count, keys.data()));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.ReadValues(bucket, slot, count, values.data()));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.WriteValues(bucket, slot, count, values.data()));
+  format::KeyEntry key;
+  std::vector<char> value(files.identity.geometry.slot_bytes());
+  for (uint64_t slot = 0; slot < table.rows().size() * table.row_records(); ++slot) {
+    if (!table.rows()[slot / table.row_records()].is_moving()) continue;
+    const SlotLocation location = files.slots.LocateKeys(bucket, slot);
+    if (!location.found() || !table.Holds(slot, /*record_count=*/0)) continue;
+    if (!location.file->direct()) {
+      ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadKeys(bucket, slot, 1, &key));
+      ENGINE_RACE_RETURN_IF_ERROR(files.slots.WriteKeys(bucket, slot, 1, &key));
+    }
+    if (!files.slots.LocateValues(bucket, slot).file->direct()) {
+      ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(bucket, slot, 1, value.data()));
+      ENGINE_RACE_RETURN_IF_ERROR(files.slots.WriteValues(bucket, slot, 1, value.data()));
+    }
   }
   return Status::Ok();
 }
@@ -348,7 +350,7 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     return ForEachBucket(doubtful, [&](uint32_t index) {
       bool has_found = false;
       return reserve.Write([&] {
-        return context_.staging.ReplaceKeysFrom(index, /*record_count=*/0, instead, &has_found);
+        return context_.staging.ReplaceKeysFrom(index, /*record_count=*/0, &instead, &has_found);
       });
     });
   };

@@ -9,7 +9,6 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
-#include "engine_race/base/is_zero.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 
@@ -317,7 +316,7 @@ Status WriteRowsAgain(const StoreFiles& files) {
     for (size_t at = 0; at < read_bytes; at += kIoAlignment) {
       const size_t bytes = std::min<size_t>(kIoAlignment, read_bytes - at);
       // Holes stay holes: the disk may be full.
-      if (IsZero(piece.data() + at, bytes)) continue;
+      if (!files.rows.MayHoldData(offset + at, offset + at + bytes)) continue;
       ENGINE_RACE_RETURN_IF_ERROR(files.rows.Write(piece.data() + at, bytes, offset + at));
     }
   }

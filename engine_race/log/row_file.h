@@ -60,8 +60,8 @@ Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end)
 // Writes all rows of a table and then the head, into a file that does not count yet.
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table);
 
-// Writes the whole file once more, where there is one. A flush that failed may have left pages that
-// the kernel holds for clean and no disk has.
+// Writes the file once more, but for its holes, where there is one. A flush that failed may have
+// left pages that the kernel holds for clean and no disk has.
 Status WriteRowsAgain(const StoreFiles& files);
 
 // Makes the file durably, where there is none yet, and has it open in *file.

@@ -65,10 +65,10 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
   return Status::Ok();
 }
 
-// How long all lists may be together, so that a hostile table makes them no longer. A bucket takes
-// turns on the paths. So a list has one segment a path for each entry of it on any one of them. The
-// other paths may have fuller files, whose entries lie behind the end where a loss of power has cut
-// off the table. It may also have cut off the last entries of each file.
+// Bounds the length of all lists together, so that a hostile table cannot make them longer.
+// Segments of a bucket go to the paths in turn. So one entry of a bucket may stand for a segment on
+// each path: a power loss that cuts the table may leave the entries of one path alone. It may also
+// cut off the last entries of each file.
 Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));

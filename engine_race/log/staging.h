@@ -85,10 +85,10 @@ class Staging {
   static void Fence();
   // Puts zeros instead of the first `count` entries of a place.
   Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
-  // Puts `instead` in place of the bucket's entries whose sequence numbers are not below
-  // `record_count`. *has_replaced: set if there are any.
-  Status ReplaceKeysFrom(uint32_t bucket, uint64_t record_count, const format::KeyEntry& instead,
-                         bool* has_replaced) const;
+  // Puts *instead in place of the bucket's entries whose sequence numbers are not below
+  // `record_count`. Null: only looks whether there are any. *has_found: set if so.
+  Status ReplaceKeysFrom(uint32_t bucket, uint64_t record_count, const format::KeyEntry* instead,
+                         bool* has_found) const;
 
   // Replaces one word of the bucket's counts at once, by a store or a pwrite of eight aligned
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be

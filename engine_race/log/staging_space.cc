@@ -123,7 +123,7 @@ Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const
 }
 
 Status Staging::ReplaceKeysFrom(uint32_t bucket, uint64_t record_count,
-                                const format::KeyEntry& instead, bool* has_replaced) const {
+                                const format::KeyEntry* instead, bool* has_found) const {
   const io::File& file = files_.staged_keys;
   std::array<format::KeyEntry, kMaxKeyGroupBytes / sizeof(format::KeyEntry)> entries;
   const uint64_t count = geometry_.keys_per_group();
@@ -135,12 +135,13 @@ Status Staging::ReplaceKeysFrom(uint32_t bucket, uint64_t record_count,
     uint64_t end = 0;
     for (uint64_t i = 0; i < count; ++i) {
       if (entries[i] == format::KeyEntry{} || entries[i].sequence() < record_count) continue;
-      entries[i] = instead;
+      if (instead != nullptr) entries[i] = *instead;
       begin = std::min(begin, i);
       end = i + 1;
     }
     if (end == 0) continue;
-    *has_replaced = true;
+    *has_found = true;
+    if (instead == nullptr) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(file.Write(&entries[begin], (end - begin) * sizeof(entries[0]),
                                            offset + begin * sizeof(entries[0])));
   }

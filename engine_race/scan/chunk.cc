@@ -36,7 +36,7 @@ uint64_t FromLog(std::span<const uint32_t> positions) {
   ENGINE_RACE_ASSERT(positions.size() <= 64);
   uint64_t records = 0;
   for (size_t i = 0; i < positions.size(); ++i) {
-    if (positions[i] < kVerifiedPosition) records |= uint64_t{1} << i;
+    if ((positions[i] & kPositionFlags) == 0) records |= uint64_t{1} << i;
   }
   return records;
 }
@@ -91,7 +91,7 @@ void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32
   layout_ = layout;
   base_ = base;
   verify_ = verify;
-  const bool may_leave = filler != nullptr && filler->MayLeave();
+  const bool may_admit = filler != nullptr && filler->MayAdmit();
   filler_ = nullptr;
   needs_preparing_ = false;
   for (uint32_t& position : plan.positions) {
@@ -99,7 +99,7 @@ void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32
     position = layout.PositionIn(in_buffers, position & ~kPositionFlags) | flags;
     const bool is_unverified = verify && (flags & kVerifiedPosition) == 0;
     needs_preparing_ = needs_preparing_ || is_unverified || (flags & kStagedPosition) != 0;
-    if (may_leave && flags == 0) filler_ = filler;
+    if (may_admit && flags == 0) filler_ = filler;
   }
   needs_preparing_ = needs_preparing_ || filler_ != nullptr;
   if (!needs_preparing_) {
@@ -193,7 +193,7 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   const uint32_t end = std::min(begin + batch_records(), static_cast<uint32_t>(entries.size()));
   const uint32_t ahead = std::max(kMostFetchedBytes / layout_.value_bytes(), 1U);
   for (uint32_t i = begin + 1; i < std::min(begin + ahead, end); ++i) Prefetch(i);
-  const uint64_t to_be_left =
+  const uint64_t from_log =
       filler_ == nullptr ? 0 : FromLog(std::span(plan.positions).subspan(begin, end - begin));
   for (uint32_t i = begin; i < end; ++i) {
     if (i + ahead < end) Prefetch(i + ahead);
@@ -205,19 +205,19 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
       NoteReadError(Status(Code::kOutOfMemory, {}));
     }
   }
-  if (to_be_left != 0) LeaveInFrames(begin, to_be_left);
+  if (from_log != 0) AdmitToFrames(begin, from_log);
   // As in SetReady.
   batches_[batch].store(kPrepared);
   batches_[batch].notify_all();
   return true;
 }
 
-void Chunk::LeaveInFrames(uint32_t begin, uint64_t records) {
+void Chunk::AdmitToFrames(uint32_t begin, uint64_t records) {
   if (!filler_->Begin()) return;
   for (; records != 0; records &= records - 1) {
     const uint32_t entry = begin + static_cast<uint32_t>(std::countr_zero(records));
     const char* const value = Value(entry);
-    if (value != nullptr) filler_->Leave(entries[entry].key, entries[entry].ref, value);
+    if (value != nullptr) filler_->Admit(entries[entry].key, entries[entry].ref, value);
   }
   filler_->End();
 }

@@ -45,7 +45,7 @@ class Chunk {
   void KeepLast(uint32_t count);
   // Lays the plan, which was made for `layout`, out over the given buffers. Number i of them lies
   // at base + i * layout.buffer_bytes(). Makes the chunk ready for visitors, who compare values
-  // with their checksums if `verify` is set. Values that were read from the log are left to
+  // with their checksums if `verify` is set. Values that were read from the log are given to
   // `filler` unless it is null. std::bad_alloc leaves the chunk unusable but recyclable.
   void Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
              bool verify, FrameFiller* filler = nullptr);
@@ -146,7 +146,7 @@ class Chunk {
   static constexpr uint32_t kFetchAhead = 6;
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
-  void LeaveInFrames(uint32_t begin, uint64_t records);
+  void AdmitToFrames(uint32_t begin, uint64_t records);
   void Prefetch(uint32_t entry) const;
   bool Matches(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);

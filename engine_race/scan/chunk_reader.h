@@ -2,8 +2,8 @@
 // ranges at a snapshot, and iterators that read values ahead.
 //
 // Values in frames are copied. The others are read from the log: one read for neighbouring slots,
-// several reads overlapped. They are left in free frames. A long walk reads its next chunk while it
-// visits the one at hand.
+// several reads overlapped. They are admitted to free frames. A long walk reads its next chunk
+// while it visits the one at hand.
 //
 // It never waits for memory. Short readings take a window of the pool, longer ones buffers that the
 // coordinator lends. If neither is free, a window of 16 KiB or one value comes from the heap.
@@ -32,7 +32,7 @@ class ChunkReader {
       : context_(context),
         pool_(pool),
         builder_(context),
-        filler_(context->frames, context->tuning.leave_time_percent) {}
+        filler_(context->frames, context->tuning.admit_time_percent) {}
   ~ChunkReader() { GiveBack(); }
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;

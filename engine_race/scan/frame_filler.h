@@ -1,9 +1,9 @@
-// Leaves values that a walk has read in free frames, so that the next walk finds them there.
+// Admits values that a walk has read into free frames, so that the next walk finds them there.
 //
 // Copies take a bounded part of a walk's time. That matters for memory that was never touched: the
 // first touch of a page may take longer than reading its value from the device.
 //
-// One thread at a time. Owner of nothing; the frames outlive it.
+// One thread at a time. Owns nothing; the frames outlive it.
 #ifndef ENGINE_RACE_SCAN_FRAME_FILLER_H_
 #define ENGINE_RACE_SCAN_FRAME_FILLER_H_
 
@@ -17,17 +17,18 @@
 namespace engine_race {
 
 // Lets some work take at most a part of the time that other work takes. Once it has taken all, it
-// rests until it may take kMostNs at once. The caller reads the clock, in nanoseconds.
-class PartOfTime {
+// rests until it may take kBurstNs at once. So frames are filled in runs, which
+// ValueFrames::TakeHot finds. The caller reads the clock, in nanoseconds.
+class TimeBudget {
  public:
-  PartOfTime(uint32_t percent, uint64_t now_ns) : percent_(percent), last_ns_(now_ns) {}
+  TimeBudget(uint32_t percent, uint64_t now_ns) : percent_(percent), last_ns_(now_ns) {}
 
   // Whether it may begin. If so, End says when it has ended.
   bool Begin(uint64_t now_ns) {
-    const uint64_t earned_ns = std::min(now_ns - last_ns_, kLongestNs) * percent_ / 100;
-    left_ns_ = std::min(left_ns_ + static_cast<int64_t>(earned_ns), kMostNs);
+    const uint64_t earned_ns = std::min(now_ns - last_ns_, kMaxCountedNs) * percent_ / 100;
+    left_ns_ = std::min(left_ns_ + static_cast<int64_t>(earned_ns), kBurstNs);
     last_ns_ = now_ns;
-    rests_ = left_ns_ <= 0 || (rests_ && left_ns_ < kMostNs);
+    rests_ = left_ns_ <= 0 || (rests_ && left_ns_ < kBurstNs);
     return !rests_;
   }
   void End(uint64_t now_ns) {
@@ -36,9 +37,9 @@ class PartOfTime {
   }
 
  private:
-  static constexpr int64_t kMostNs = 2'000'000;
+  static constexpr int64_t kBurstNs = 2'000'000;
   // A longer time of other work counts as so much.
-  static constexpr uint64_t kLongestNs = 1'000'000'000;
+  static constexpr uint64_t kMaxCountedNs = 1'000'000'000;
 
   const uint32_t percent_;
   uint64_t last_ns_;  // of the last Begin or End
@@ -46,6 +47,7 @@ class PartOfTime {
   bool rests_ = false;
 };
 
+// Admits the values of a walk's batches within its budget of time.
 class FrameFiller {
  public:
   // `frames` may be null.
@@ -53,36 +55,37 @@ class FrameFiller {
       : frames_(frames), time_(time_percent, frames == nullptr ? 0 : MonotonicNs()) {}
 
   // A hint.
-  bool MayLeave() const { return frames_ != nullptr && frames_->MayLeave(); }
+  bool MayAdmit() const { return frames_ != nullptr && frames_->MayAdmit(); }
 
-  // Whether the values of a batch may be left now. If so, End must follow.
+  // Whether the values of a batch may be admitted now. If so, End must follow.
   bool Begin() {
-    if (!MayLeave()) return false;
-    if (pass_count_ > 0) {
-      --pass_count_;
+    if (!MayAdmit()) return false;
+    if (batches_to_skip_ > 0) {
+      --batches_to_skip_;
       return false;
     }
     return time_.Begin(MonotonicNs());
   }
   // `ref` is its slot in the log.
-  void Leave(uint64_t key, ValueRef ref, const char* value) noexcept {
-    const bool is_unreachable = frames_->Leave(key, ref, value) == ValueFrames::Left::kUnreachable;
-    unreachable_count_ = is_unreachable ? unreachable_count_ + 1 : 0;
+  void Admit(uint64_t key, ValueRef ref, const char* value) noexcept {
+    const bool is_without_block =
+        frames_->AdmitIfFree(key, ref, value) == ValueFrames::Admission::kNoBlock;
+    without_block_count_ = is_without_block ? without_block_count_ + 1 : 0;
   }
   void End() {
     time_.End(MonotonicNs());
-    if (unreachable_count_ >= kMaxUnreachable) pass_count_ = kPassedBatches;
+    if (without_block_count_ >= kMaxWithoutBlock) batches_to_skip_ = kSkippedBatches;
   }
 
  private:
-  // After so many keys in a row whose blocks are in no frame, batches are not tried.
-  static constexpr uint32_t kMaxUnreachable = 16;
-  static constexpr uint32_t kPassedBatches = 64;
+  // After so many keys in a row whose blocks are in no frame, batches are skipped.
+  static constexpr uint32_t kMaxWithoutBlock = 16;
+  static constexpr uint32_t kSkippedBatches = 64;
 
   ValueFrames* const frames_;
-  PartOfTime time_;
-  uint32_t pass_count_ = 0;
-  uint32_t unreachable_count_ = 0;
+  TimeBudget time_;
+  uint32_t batches_to_skip_ = 0;
+  uint32_t without_block_count_ = 0;
 };
 
 }  // namespace engine_race

@@ -79,8 +79,8 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
     ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(*found, buffer));
     ENGINE_RACE_RETURN_IF_ERROR(CheckFresh(*found));
     ENGINE_RACE_RETURN_IF_ERROR(Verify(*found, buffer));
-    if (frames_ != nullptr && !found->staged && frames_->MayLeave()) {
-      (void)frames_->Leave(key, found->ref, buffer);
+    if (frames_ != nullptr && !found->staged && frames_->MayAdmit()) {
+      (void)frames_->AdmitIfFree(key, found->ref, buffer);
     }
     return Status::Ok();
   });

@@ -3,7 +3,7 @@
 //
 // A value in a frame was verified when it was put there and is not verified again. A value that was
 // read from the log is offered to the frames if it is the newest of its key. ReadAt into a caller's
-// buffer, which iterators use, leaves it in a free frame, as walks do.
+// buffer, which iterators use, admits it to a free frame, as walks do, without a limit of time.
 //
 // Keeps no state of its own but buffers for large values; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_

@@ -29,8 +29,8 @@ constexpr char kColdRangeTables[] = "short range, cold, RocksDB's tables, ranges
 // Thrown by a visitor that has what it wants.
 struct FirstFound {};
 
-// Has the machine own so much memory and gives it back. A host takes up to 13 us for a page that a
-// virtual machine has not touched, ten times what the machine's own kernel takes.
+// Touches memory of this size and frees it, so that a virtual machine has its pages before the
+// measurement. Its host takes up to 13 us for a page, ten times what its own kernel takes.
 Status TouchMemory(uint64_t size_bytes) {
   Region memory;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_bytes, /*huge_pages=*/true, &memory));

@@ -154,7 +154,7 @@ TEST_F(ValueFramesShareTest, WalksTakeNoMemoryThatOthersHaveAskedFor) {
     for (uint64_t i = begin; i < end; ++i) {
       ValueRef ref;
       ASSERT_TRUE(index_->Find(i << 50, &ref, &lookup_).ok());
-      (void)frames_->Leave(i << 50, ref, ValueOf(i << 50, 1).data());
+      (void)frames_->AdmitIfFree(i << 50, ref, ValueOf(i << 50, 1).data());
     }
   };
   leave(0, 100);

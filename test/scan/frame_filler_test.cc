@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint64_t kMs = 1'000'000;
 
-TEST(PartOfTimeTest, AtMostThePartIsTaken) {
+TEST(TimeBudgetTest, AtMostThePartIsTaken) {
   uint64_t now = 1000 * kMs;
-  PartOfTime time(50, now);
+  TimeBudget time(50, now);
   uint64_t taken = 0;
   constexpr uint64_t kOthers = 1 * kMs;
   constexpr uint64_t kRounds = 300;
@@ -32,14 +32,14 @@ TEST(PartOfTimeTest, AtMostThePartIsTaken) {
   EXPECT_GE(taken, kRounds * kOthers / 2 - 5 * kMs);
 }
 
-TEST(PartOfTimeTest, NothingIsTakenBeforeOtherWork) {
-  PartOfTime time(50, 1000 * kMs);
+TEST(TimeBudgetTest, NothingIsTakenBeforeOtherWork) {
+  TimeBudget time(50, 1000 * kMs);
   EXPECT_FALSE(time.Begin(1000 * kMs));
 }
 
-TEST(PartOfTimeTest, ALongTimeOfOtherWorkDoesNotAddUp) {
+TEST(TimeBudgetTest, ALongTimeOfOtherWorkDoesNotAddUp) {
   uint64_t now = 1000 * kMs;
-  PartOfTime time(50, now);
+  TimeBudget time(50, now);
   now += 60'000 * kMs;
   ASSERT_TRUE(time.Begin(now));
   now += 3 * kMs;
@@ -47,9 +47,9 @@ TEST(PartOfTimeTest, ALongTimeOfOtherWorkDoesNotAddUp) {
   EXPECT_FALSE(time.Begin(now + 1)) << "it has taken more than it had";
 }
 
-TEST(PartOfTimeTest, AfterAllIsTakenItRestsForALongRun) {
+TEST(TimeBudgetTest, AfterAllIsTakenItRestsForALongRun) {
   uint64_t now = 1000 * kMs;
-  PartOfTime time(50, now);
+  TimeBudget time(50, now);
   now += 4 * kMs;
   uint64_t run = 0;
   while (time.Begin(now)) {
@@ -97,7 +97,8 @@ class FrameFillerTest : public ::testing::Test {
     Options options = store_.options;
     options.verify_checksums = verify;
     RangeTuning tuning;
-    tuning.leave_time_percent = 1'000'000;
+    // No stall of a busy machine makes a walk rest.
+    tuning.admit_time_percent = 1'000'000'000;
     context_ =
         std::make_unique<ScanContext>(*store_.log, *store_.index, options, tuning, frames_.get());
     coordinator_ = std::make_unique<Coordinator>(context_.get(), 8 * kMiB, /*share=*/nullptr);
@@ -135,7 +136,7 @@ TEST_F(FrameFillerTest, TheSecondWalkReadsNothingFromTheLog) {
   EXPECT_EQ(admissions(), kRecords);
 }
 
-TEST_F(FrameFillerTest, WithoutVerificationValuesAreLeftToo) {
+TEST_F(FrameFillerTest, WithoutVerificationValuesAreAdmittedToo) {
   Make(2 * kRecords, /*verify=*/false);
   (void)Walk(kLatestVersion);
   EXPECT_EQ(admissions(), kRecords);
@@ -152,7 +153,7 @@ TEST_F(FrameFillerTest, OnlyFreeFramesAreTaken) {
   EXPECT_EQ(admissions(), first_count);
 }
 
-TEST_F(FrameFillerTest, SupersededValuesAreNotLeft) {
+TEST_F(FrameFillerTest, SupersededValuesAreNotAdmitted) {
   Make(2 * kRecords);
   ViewRegistry::View view;
   ASSERT_TRUE(store_.index->views().Take(&view).ok());
@@ -167,7 +168,7 @@ TEST_F(FrameFillerTest, SupersededValuesAreNotLeft) {
   ViewRegistry::Release(&view);
 }
 
-TEST_F(FrameFillerTest, StagedValuesAreNotLeft) {
+TEST_F(FrameFillerTest, StagedValuesAreNotAdmitted) {
   Make(2 * kRecords);
   for (uint64_t bucket = 0; bucket < 4; ++bucket) store_.Put(KeyIn(bucket, kEach));
   (void)Walk(kLatestVersion);

@@ -107,7 +107,11 @@ func TestRecordsAreWrittenAndRead(t *testing.T) {
 		t.Fatalf("%+v, %d readers", read, readonly)
 	}
 	// The time may be over before all three have begun.
-	for readers := 0; readers != 3; {
+	readers := 0
+	for attempt := 0; readers != 3; attempt++ {
+		if attempt == 100 {
+			t.Fatalf("%d readers of 3", readers)
+		}
 		_, before := s.counts()
 		local := do(t, load.Work{Kind: load.LocalRead, Clients: 3, Records: 40, Seconds: 0.1, Depth: 16,
 			Addresses: addresses})
