@@ -110,3 +110,23 @@ func TestAWriteLeavesANodeThatStops(t *testing.T) {
 		t.Errorf("the leader has got %x, and %d further commands", got, len(commands))
 	}
 }
+
+// net/http sends the body of GetBody when a connection of its pool had ended before anything was written.
+func TestAnOfferIsThatOfASecondConnectionToo(t *testing.T) {
+	command := []byte("command")
+	request, err := http.NewRequest(http.MethodPost, "http://node/", bytes.NewReader(command))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := makeOffer(request, command)
+	body, err := request.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if o.revoke() {
+		t.Error("a part of the command was sent, and its offer says that none was")
+	}
+}

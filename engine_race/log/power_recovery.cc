@@ -112,21 +112,20 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   const uint64_t first = uint64_t{index} * table.row_records();
   Region keys;
   Region value;
-  const uint64_t key_bytes = table.row_records() * format::kKeyEntryBytes;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes, false, &keys));
+  const uint64_t count = table.row_records();
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * format::kKeyEntryBytes, false, &keys));
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(files.identity.geometry.slot_bytes(), false, &value));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files.slots.ReadKeys(bucket, first, table.row_records(), keys.data()));
+  ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadKeys(bucket, first, count, keys.data()));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
-  for (uint32_t i = 0; i < table.row_records(); ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     if (!table.Holds(first + i, /*record_count=*/0)) continue;
     KeyRecord record;
     if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
     if (record.tombstone) continue;
     ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(bucket, first + i, 1, value.data()));
-    if (!IsValueOf(record, value.data(), files.identity.geometry.value_bytes()))
-      return Status::Ok();
+    const uint32_t value_bytes = files.identity.geometry.value_bytes();
+    if (!IsValueOf(record, value.data(), value_bytes)) return Status::Ok();
   }
   *good = true;
   return Status::Ok();
@@ -138,9 +137,9 @@ Status WriteMovedRowsAgain(const StoreFiles& files, uint32_t bucket, const SlotT
   format::KeyEntry key;
   std::vector<char> value(files.identity.geometry.slot_bytes());
   for (uint64_t slot = 0; slot < table.rows().size() * table.row_records(); ++slot) {
-    if (!table.rows()[slot / table.row_records()].is_moving()) continue;
+    const bool is_moving = table.rows()[slot / table.row_records()].is_moving();
     const SlotLocation location = files.slots.LocateKeys(bucket, slot);
-    if (!location.found() || !table.Holds(slot, /*record_count=*/0)) continue;
+    if (!is_moving || !table.Holds(slot, /*record_count=*/0) || !location.found()) continue;
     if (!location.file->direct()) {
       ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadKeys(bucket, slot, 1, &key));
       ENGINE_RACE_RETURN_IF_ERROR(files.slots.WriteKeys(bucket, slot, 1, &key));
