@@ -111,7 +111,8 @@ func TestAWriteLeavesANodeThatStops(t *testing.T) {
 	}
 }
 
-// net/http sends the body of GetBody when a connection of its pool had ended before anything was written.
+// net/http sends the body of GetBody when a connection of its pool had ended before anything was
+// written.
 func TestAnOfferIsThatOfASecondConnectionToo(t *testing.T) {
 	command := []byte("command")
 	request, err := http.NewRequest(http.MethodPost, "http://node/", bytes.NewReader(command))
