@@ -211,8 +211,8 @@ TEST_F(DamageTest, DamagedStoresGiveNoWrongBytes) {
     EXPECT_EQ(RunCase(std::strtoull(replayed, nullptr, 0), &tally), "");
     return;
   }
-  const uint64_t case_count = FromEnvironment(
-      "DAMAGE_STORES", PartOf(kAddressSanitized ? 5000 : Sized(1500, 300), 8));
+  const uint64_t case_count =
+      FromEnvironment("DAMAGE_STORES", PartOf(kAddressSanitized ? 5000 : Sized(1500, 300), 8));
   const uint64_t seed = SweepSeed();
   for (uint64_t i = 0; i < case_count; ++i) {
     const std::string complaint = RunCase(seed + i, &tally);
