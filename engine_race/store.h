@@ -194,9 +194,9 @@ class Store {
   // kInvalidArgument when `dir` holds anything, or when the store cannot go on from `since`. It can
   // from the last 16 of its backups that were used. It cannot from a backup of another store, or of
   // a state after the one that this store was put back to. kCorruption when `since` is no whole
-  // backup. It begins anew, and fails with kIOError, kFull and kIncomplete, as
-  // Checkpoint does. A failed or interrupted backup leaves
-  // nothing that is taken for a backup. The next backup into `dir` replaces it.
+  // backup. It begins anew, and fails with kIOError, kFull and kIncomplete, as Checkpoint does. A
+  // failed or interrupted backup leaves nothing that is taken for a backup. The next backup into
+  // `dir` replaces it.
   Status Backup(const std::string& dir, const BackupOptions& how = {},
                 BackupReport* report = nullptr);
 

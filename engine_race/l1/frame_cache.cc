@@ -193,11 +193,12 @@ uint32_t FrameCache::BarOf(uint32_t victim) const noexcept {
 uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
   const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
   const bool counts_as_use = frequency != 0;
-  if (is_stopgap && is_full() && !(counts_as_use ? may_grow() : MayGrowUncounted()))
-    return kNoFrame;
+  const bool grows = counts_as_use ? may_grow() : MayGrowUncounted();
+  if (is_stopgap && is_full() && !grows) return kNoFrame;
   // Relaxed: a hint.
-  if (counts_as_use && has_shrunk_.load(std::memory_order_relaxed))
+  if (counts_as_use && has_shrunk_.load(std::memory_order_relaxed)) {
     has_shrunk_.store(false, std::memory_order_relaxed);
+  }
   // More memory is of no use if no more frames may be of the kind.
   if (share_ != nullptr && RunsShort() && (counts_as_use || MayGrowUncounted()) &&
       pool_->MayHaveMore(kind) && !Grow() && is_full() && !is_stopgap &&

@@ -137,9 +137,9 @@ Status WriteMovedRowsAgain(const StoreFiles& files, uint32_t bucket, const SlotT
   format::KeyEntry key;
   std::vector<char> value(files.identity.geometry.slot_bytes());
   for (uint64_t slot = 0; slot < table.rows().size() * table.row_records(); ++slot) {
-    const bool is_moving = table.rows()[slot / table.row_records()].is_moving();
+    if (!table.rows()[slot / table.row_records()].is_moving() || !table.Holds(slot, 0)) continue;
     const SlotLocation location = files.slots.LocateKeys(bucket, slot);
-    if (!is_moving || !table.Holds(slot, /*record_count=*/0) || !location.found()) continue;
+    if (!location.found()) continue;
     if (!location.file->direct()) {
       ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadKeys(bucket, slot, 1, &key));
       ENGINE_RACE_RETURN_IF_ERROR(files.slots.WriteKeys(bucket, slot, 1, &key));
