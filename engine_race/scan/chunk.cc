@@ -324,7 +324,7 @@ void Chunk::NoteReadError(const Status& status) {
 
 void Chunk::FailRead(const PlannedRead& read, uint64_t read_bytes, const Status& status) {
   ENGINE_RACE_ASSERT(!ready() && !status.ok());
-  const Blocks blocks = layout_.BlocksOf(read.first_slot, read.slot_count);
+  const Blocks blocks = read.BlocksOf(layout_.slot_bytes());
   const uint64_t value_bytes = read_bytes - std::min<uint64_t>(read_bytes, blocks.skip_bytes);
   const uint64_t first_bad = value_bytes / layout_.slot_bytes();
   if (first_bad >= read.slot_count) return;

@@ -4,20 +4,9 @@
 #include <new>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/guarded.h"
-#include "engine_race/io/file.h"
 #include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
-
-namespace {
-
-// Of its values, whose first lies at `location`.
-Blocks BlocksOf(const PlannedRead& read, const SlotLocation& location, const ScanContext& context) {
-  return BlocksAround(location.offset, uint64_t{read.slot_count} * context.layout.slot_bytes());
-}
-
-}  // namespace
 
 Status ChunkLoader::Start() {
   if (queue_ != nullptr) return Status::Ok();
@@ -37,13 +26,11 @@ Status ChunkLoader::Start() {
 
 void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
   for (const PlannedRead& read : chunk->plan.reads) {
-    const SlotLocation location = context->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Blocks blocks = BlocksOf(read, location, *context);
-    const Status status = location.found() ? location.file->Read(chunk->DataOf(read),
-                                                                 blocks.size_bytes, blocks.offset)
-                                           : context->log.LostValue(read.bucket, read.first_slot);
+    const Status status = read.Read(context->log, chunk->DataOf(read));
     if (status.ok()) {
-      context->read_bytes.fetch_add(blocks.size_bytes, std::memory_order_relaxed);  // a statistic
+      // Relaxed: a statistic.
+      context->read_bytes.fetch_add(read.BlocksOf(context->layout.slot_bytes()).size_bytes,
+                                    std::memory_order_relaxed);
     } else {
       chunk->FailRead(read, 0, status);
     }
@@ -75,18 +62,11 @@ void ChunkLoader::Submit() {
   while (!backlog_.empty() && !free_ids_.empty() && bytes_in_flight_ < kMaxBytesInFlight) {
     Backlog& front = backlog_.front();
     const PlannedRead& read = front.chunk->plan.reads[front.next_read];
-    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Blocks blocks = BlocksOf(read, location, *context_);
-    if (!Touch(read, blocks.size_bytes, &touched)) break;
-    const uint32_t id = free_ids_.back();
+    io::ReadRequest request = read.RequestFor(context_->log, front.chunk->DataOf(read));
+    if (!Touch(read, request.size_bytes, &touched)) break;
+    request.tag = free_ids_.back();
     free_ids_.pop_back();
-    io::ReadRequest request;
-    request.fd = location.file->fd();
-    request.size_bytes = static_cast<uint32_t>(blocks.size_bytes);
-    request.offset = blocks.offset;
-    in_flight_[id] = {front.chunk, front.next_read, request.size_bytes};
-    request.buffer = front.chunk->DataOf(read);
-    request.tag = id;
+    in_flight_[request.tag] = {front.chunk, front.next_read, request.size_bytes};
     requests_.push_back(request);
     bytes_in_flight_ += request.size_bytes;
     --backlog_reads_;
@@ -125,14 +105,15 @@ void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
     ENGINE_RACE_ASSERT(status.ok());
   }
   for (const io::ReadCompletion& completion : completions_) {
-    Finish(static_cast<uint32_t>(completion.tag), completion.error, completion.read_bytes, loaded);
+    Finish(completion, loaded);
   }
   const auto now = Clock::now();
   busy_time_ += now - last_time_;
   last_time_ = now;
 }
 
-void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded) {
+void ChunkLoader::Finish(const io::ReadCompletion& completion, std::vector<Chunk*>* loaded) {
+  const auto id = static_cast<uint32_t>(completion.tag);
   const auto [chunk, index, size_bytes] = in_flight_[id];
   ENGINE_RACE_ASSERT(chunk != nullptr);
   in_flight_[id] = InFlight();
@@ -140,16 +121,11 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   const PlannedRead& read = chunk->plan.reads[index];
   ENGINE_RACE_ASSERT(bytes_in_flight_ >= size_bytes);
   bytes_in_flight_ -= size_bytes;
-  context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
-  if (error != 0 || read_bytes < size_bytes) {
-    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
-    // Reads are in flight: nothing may be thrown.
-    const Status status = Guarded([&] {
-      return location.found() ? io::ReadError(*location.file, error)
-                              : context_->log.LostValue(read.bucket, read.first_slot);
-    });
-    chunk->FailRead(read, error != 0 ? 0 : read_bytes, status);
-  }
+  // Relaxed: a statistic.
+  context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);
+  const Status status = read.Check(context_->log, completion);
+  if (!status.ok())
+    chunk->FailRead(read, completion.error != 0 ? 0 : completion.read_bytes, status);
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);
 }

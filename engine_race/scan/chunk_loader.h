@@ -80,7 +80,7 @@ class ChunkLoader {
   // longer than one Submit should, because `touched` says that this Submit has populated memory
   // already.
   bool Touch(const PlannedRead& read, uint64_t size_bytes, bool* touched);
-  void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
+  void Finish(const io::ReadCompletion& completion, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;
   const BufferPool* const fresh_;

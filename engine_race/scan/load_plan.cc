@@ -87,7 +87,7 @@ void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan
   const Blocks blocks = layout_.BlocksOf(slot, 1);
   const auto count = static_cast<uint32_t>(layout_.PositionsIn(blocks.size_bytes));
   const uint32_t first_position = plan->TakeBlocks(layout_, count);
-  plan->reads.push_back({slot, bucket, 1, first_position});
+  plan->reads.push_back({{slot, bucket, 1}, first_position});
   const uint32_t room = layout_.buffer_positions() - first_position % layout_.buffer_positions();
   *run = {blocks.offset, blocks.offset + blocks.size_bytes, blocks.offset + layout_.OffsetOf(room),
           slot / format::kSegmentRecords};

@@ -17,6 +17,7 @@
 
 #include "engine_race/index/index.h"
 #include "engine_race/log/run_slots.h"
+#include "engine_race/log/value_read.h"
 #include "engine_race/scan/buffer_layout.h"
 
 namespace engine_race {
@@ -33,11 +34,7 @@ inline constexpr uint32_t kCorruptPosition = ~uint32_t{0} - 1;
 inline constexpr uint32_t kNoPosition = ~uint32_t{0} - 2;
 inline constexpr uint32_t kMaxPositions = kVerifiedPosition;
 
-// Of whole blocks: see BufferLayout::BlocksOf.
-struct PlannedRead {
-  uint64_t first_slot = 0;
-  uint32_t bucket = 0;
-  uint32_t slot_count = 0;
+struct PlannedRead : ValueRead {
   // Of the blocks. The first slot may begin behind it.
   uint32_t first_position = 0;
 };

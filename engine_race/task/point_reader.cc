@@ -1,7 +1,6 @@
 #include "engine_race/task/point_reader.h"
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/guarded.h"
 #include "engine_race/log/follower.h"
 
 namespace engine_race {
@@ -110,27 +109,6 @@ Status PointReader::Find(uint64_t key, uint64_t version, Found* found, BlockLook
   return Status::Ok();
 }
 
-io::ReadRequest PointReader::RequestFor(const Found& found, char* buffer) const {
-  ENGINE_RACE_ASSERT(!found.delivered && !found.staged);
-  io::ReadRequest request;
-  const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
-  request.fd = value.file->fd();
-  request.size_bytes = static_cast<uint32_t>(BlocksOf(found).size_bytes);
-  // Segments begin with a block.
-  request.offset = value.offset / kIoAlignment * kIoAlignment;
-  request.buffer = buffer;
-  return request;
-}
-
-Status PointReader::Check(const Found& found, const io::ReadCompletion& completion) const {
-  if (completion.error == 0 && completion.read_bytes == BlocksOf(found).size_bytes) [[likely]] {
-    return Status::Ok();
-  }
-  const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
-  if (!value.found()) return log_.LostValue(found.bucket, found.ref.slot());
-  return io::ReadError(*value.file, completion.error);
-}
-
 Status PointReader::Verify(const Found& found, const char* read) const {
   if (!verify_checksums_) return Status::Ok();
   return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), read);
@@ -151,7 +129,8 @@ Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer
     ENGINE_RACE_RETURN_IF_ERROR(failure);
     return Read(key, value, found.version);
   }
-  const char* const read = found.staged ? buffer : buffer + BlocksOf(found).skip_bytes;
+  const char* const read =
+      found.staged ? buffer : buffer + found.value().BlocksOf(layout_.slot_bytes()).skip_bytes;
   return DeliverOnce(key, found, read, value);
 }
 

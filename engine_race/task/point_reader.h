@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/value_layout.h"
 #include "engine_race/base/value_sink.h"
 #include "engine_race/hot/value_frames.h"
@@ -20,7 +21,7 @@
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/region_pool.h"
-#include "engine_race/log/segment_format.h"
+#include "engine_race/log/value_read.h"
 #include "engine_race/task/scheduler.h"
 
 namespace engine_race {
@@ -62,6 +63,8 @@ class PointReader {
     uint64_t version = kLatestVersion;  // at another one it may be superseded
     // BucketLog::ReuseCount before the lookup.
     uint64_t reuse_count = 0;
+
+    ValueRead value() const { return {ref.slot(), bucket}; }
   };
   // The steps of a read, for tasks. Find finds the value that a view of `version` shows:
   // kNotFound, kCorruption. If it is in a frame, it is put into `value` at once. kIncomplete: the
@@ -71,9 +74,14 @@ class PointReader {
               const RunWindow& window = {}) const;
   // The request for the blocks around a value that is neither delivered nor staged. `buffer`, here
   // and below, is as for ReadAt.
-  io::ReadRequest RequestFor(const Found& found, char* buffer) const;
+  io::ReadRequest RequestFor(const Found& found, char* buffer) const {
+    ENGINE_RACE_ASSERT(!found.delivered && !found.staged);
+    return found.value().RequestFor(log_, buffer);
+  }
   // Turns the completion of the request into a status.
-  Status Check(const Found& found, const io::ReadCompletion& completion) const;
+  Status Check(const Found& found, const io::ReadCompletion& completion) const {
+    return found.value().Check(log_, completion);
+  }
   // Reads a value from the log, staged or not.
   Status ReadBlocking(const Found& found, char* buffer) const {
     return log_.ReadValue(found.bucket, found.ref.slot(), buffer, layout_.read_bytes());
@@ -95,11 +103,6 @@ class PointReader {
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
-  // The blocks around a slot, counted from the beginning of its segment.
-  Blocks BlocksOf(const Found& found) const {
-    const uint64_t in_segment = found.ref.slot() % format::kSegmentRecords;
-    return BlocksAround(in_segment * layout_.slot_bytes(), layout_.slot_bytes());
-  }
   Status ReadFromLog(uint64_t key, const Found& found, ValueSink value) const;
   template <size_t kBytes>
   Status ReadOnStack(uint64_t key, const Found& found, ValueSink value) const;
