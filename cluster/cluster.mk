@@ -50,12 +50,12 @@ cluster_programs := $(addprefix bin/,$(filter-out cluster-bench,$(notdir $(wildc
 $(cluster_programs) bin/cluster-bench: bin/%: lib/libengine.a FORCE
 	@mkdir -p $(@D)
 	@echo "$(call step,go build $@)"
-	$(quiet). scripts/go_env.sh && use_go && cd cluster && go build -trimpath -o ../$@ ./cmd/$*
+	$(quiet). scripts/go_env.sh && use_go && cd cluster && go build -o ../$@ ./cmd/$*
 # A module of its own, without the engine.
 bin/cluster-bench-etcd: FORCE
 	@mkdir -p $(@D)
 	@echo "$(call step,go build $@)"
-	$(quiet). scripts/go_env.sh && use_go && cd cluster/bench/etcd && go build -trimpath -o ../../../$@ .
+	$(quiet). scripts/go_env.sh && use_go && cd cluster/bench/etcd && go build -o ../../../$@ .
 
 # Compiles the packages' tests too, so that they do not run beside the compiler. Without Go nothing is
 # built, and scripts/run_tests.sh reports the skip.
@@ -63,4 +63,4 @@ build-cluster: library
 	$(if $(shell . scripts/go_env.sh && find_go),$(MAKE) --no-print-directory cluster-built)
 cluster-built: $(cluster_programs)
 	@echo 'go test: compile'
-	$(quiet). scripts/go_env.sh && use_go && cd cluster && go test -race -vet=off -run '^$$' ./... > /dev/null
+	$(quiet). scripts/go_env.sh && use_go && cd cluster && go test $$go_test_flags -run '^$$' ./... > /dev/null

@@ -58,7 +58,7 @@ def go(tree, *arguments):
 
 
 def build(tree, program, target):
-    built = go(tree, "build", "-trimpath", "-o", str(target), f"./cmd/{program}")
+    built = go(tree, "build", "-o", str(target), f"./cmd/{program}")
     if built.returncode != 0:
         sys.exit(f"{program} does not build:\n{built.stdout[-3000:]}")
 

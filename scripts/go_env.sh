@@ -32,6 +32,11 @@ find_go() {
   return 1
 }
 
+# How tests are compiled, the same everywhere: Go compiles all packages again for other flags. CI has no
+# race detector unless Go sources have changed. scripts/check_go.sh runs go vet.
+go_test_flags="-vet=off -race"
+case " ${SCOPE-go} " in *' go '*) ;; *) go_test_flags=-vet=off ;; esac
+
 # Puts a new enough Go into PATH. Go's cache of builds knows neither the engine's archive nor its
 # header: the flags name both by a checksum, so that changed ones compile and link again.
 use_go() {
@@ -44,6 +49,6 @@ use_go() {
   export PATH=$directory:$PATH GOTOOLCHAIN=local GOWORK=off CLUSTER_CLIENTS=$cluster_clients
   archive=none
   [ ! -f lib/libengine.a ] || archive=$(cksum < lib/libengine.a | tr ' ' -)
-  export GOFLAGS="-buildvcs=false -ldflags=-X=engine_race/cluster/engine.archiveChecksum=$archive"
+  export GOFLAGS="-buildvcs=false -trimpath -ldflags=-X=engine_race/cluster/engine.archiveChecksum=$archive"
   export CGO_CFLAGS="-O2 -g -DENGINE_RACE_HEADER_CHECKSUM=$(cksum < include/engine_race_c.h | cut -d ' ' -f 1)"
 }

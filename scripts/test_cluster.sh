@@ -1,7 +1,6 @@
 #!/bin/bash
-# Tests cluster/: the packages' tests under the race detector, and a short run of bin/cluster-check over
+# Tests cluster/: the packages' tests, as scripts/go_env.sh says, and a short run of bin/cluster-check over
 # real processes. The last line is "N passed, N failed[, N skipped]", or "skipped: " and the reason.
-# scripts/check_go.sh runs go vet.
 #
 # CLUSTER_CHECK_ARGS are further flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
 # CLUSTER_HISTORIES is the count of histories, 0 for none. CLUSTER_CHECK_TIMEOUT is the limit of each
@@ -64,7 +63,7 @@ print(count("pass"), count("fail") + len(broken), skipped)
 test_packages() {
   local sum
   # shellcheck disable=SC2086
-  (cd cluster && go test -race -vet=off -count=1 -json ${GO_TEST_ARGS:-} ./... 2>&1) > "$work/events"
+  (cd cluster && go test $go_test_flags -count=1 -json ${GO_TEST_ARGS:-} ./... 2>&1) > "$work/events"
   sum_of_events < "$work/events" > "$work/sum"
   head -n -1 "$work/sum"
   read -r -a sum <<< "$(tail -n 1 "$work/sum")"

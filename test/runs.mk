@@ -7,18 +7,19 @@
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
 # come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the
-# halves of asan, tsan-core and tsan-rest CI gives one, and a quarter of paged, by the commit's hash: each
+# sanitized programs CI gives one, or half of tsan-rest, and a quarter of paged, by the commit's hash: each
 # takes long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
 # The parts $(2):1/N$(4) to $(2):N/N$(4) of a run, which $(3) lists, each if its word $(1):I/N is in scope.
 parts_in_scope = $(foreach part,$(3),$(call in_scope,$(1):$(part),$(2):$(part)$(4)))
-halves_in_scope = $(call parts_in_scope,$(1),$(2),1/2 2/2)
+# $(2)PROGRAM of each sanitized program whose word FLAVOUR-PROGRAM is in scope.
+sanitized_in_scope = $(foreach program,$(quick_sanitized_programs),$(call in_scope,$(1)-$(program),$(2)$(program)))
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) $(call in_scope,bench,benches) \
              $(call in_scope,engine,$(call parts_in_scope,paged,checked/e2e,1/4 2/4 3/4 4/4,+paged) \
-               $(call halves_in_scope,tsan-rest,tsan/rest) $(call halves_in_scope,asan,asan/core) \
-               $(call halves_in_scope,tsan-core,tsan/core) checked/faults) $(call in_scope,numa,numa) \
+               $(call parts_in_scope,tsan-rest,tsan/rest,1/2 2/2) $(call sanitized_in_scope,asan,asan/) \
+               $(call sanitized_in_scope,tsan,tsan/) checked/faults) $(call in_scope,numa,numa) \
              $(call in_scope,engine,python rust java checked/power package) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
              $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
@@ -92,13 +93,12 @@ build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-tsan_in_scope = $(strip $(call in_scope,$(call in_two,tsan-core),build/tsan/tests/core) \
+asan_in_scope = $(strip $(call sanitized_in_scope,asan,build/asan/tests/))
+tsan_in_scope = $(strip $(call sanitized_in_scope,tsan,build/tsan/tests/) \
                   $(call in_scope,$(call in_two,tsan-rest),build/tsan/tests/rest \
                     $(if $(ENGINE_TEST_FULL),$(test_programs_e2e:%=build/tsan/bin/%))))
-build-rest-asan:
-	$(call in_scope,$(call in_two,asan),$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core)
-build-rest-tsan:
-	$(if $(tsan_in_scope),$(MAKE) --no-print-directory FLAVOUR=tsan sanitized-judges $(tsan_in_scope))
+build-rest-asan build-rest-tsan: build-rest-%:
+	$(if $($*_in_scope),$(MAKE) --no-print-directory FLAVOUR=$* sanitized-judges $($*_in_scope))
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz
