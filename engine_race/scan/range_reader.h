@@ -40,7 +40,7 @@ struct RangeTuning {
   // reading.
   uint32_t touch_time_percent = 5;
   // Bounds the time in which a walk admits values to free frames, by a part of its other time.
-  uint32_t admit_time_percent = 50;
+  uint32_t admit_time_percent = 100;
 };
 
 class RangeReader final : public MemoryUser {
