@@ -66,12 +66,10 @@ Status BucketReader::Submit(uint32_t index) {
       slot += location.slot_count;
       continue;
     }
-    io::ReadRequest request;
-    request.fd = location.file->fd();
-    request.size_bytes = static_cast<uint32_t>(location.slot_count * format::kKeyEntryBytes);
-    request.offset = location.offset;
-    request.buffer = pending.buffer.data() + slot * format::kKeyEntryBytes;
-    request.tag = TagOf(index, slot, location.slot_count);
+    const io::ReadRequest request =
+        location.RequestFor(location.slot_count * format::kKeyEntryBytes,
+                            pending.buffer.data() + slot * format::kKeyEntryBytes,
+                            TagOf(index, slot, location.slot_count));
     size_t started = 0;
     ENGINE_RACE_RETURN_IF_ERROR(queue_->Submit({&request, 1}, &started));
     ++pending.pending_reads;

@@ -67,12 +67,9 @@ class StreamWorker {
     } while (!next_slot_->compare_exchange_weak(slot, slot + location.slot_count,
                                                 std::memory_order_relaxed));
     pieces_[buffer] = {location.file, slot, location.slot_count};
-    io::ReadRequest request;
-    request.fd = location.file->fd();
-    request.size_bytes = static_cast<uint32_t>(location.slot_count * format::kKeyEntryBytes);
-    request.offset = location.offset;
-    request.buffer = buffer_.data() + BufferOffset(buffer);
-    request.tag = buffer;
+    const io::ReadRequest request =
+        location.RequestFor(location.slot_count * format::kKeyEntryBytes,
+                            buffer_.data() + BufferOffset(buffer), buffer);
     size_t started = 0;
     return queue_->Submit({&request, 1}, &started);
   }

@@ -39,14 +39,9 @@ bool RowReads::MakeRequests(const SlotFiles& slots, uint32_t bucket) {
       const SlotLocation location =
           slots.LocateKeys(bucket, run.slot + done, run.slot_count - done);
       if (!location.found()) return false;
-      io::ReadRequest request;
-      request.fd = location.file->fd();
-      request.size_bytes = static_cast<uint32_t>(location.slot_count * format::kKeyEntryBytes);
-      request.offset = location.offset;
-      request.buffer = buffer;
-      request.tag = requests_.size();
-      requests_.push_back(request);
-      buffer += request.size_bytes;
+      const uint64_t size_bytes = location.slot_count * format::kKeyEntryBytes;
+      requests_.push_back(location.RequestFor(size_bytes, buffer, requests_.size()));
+      buffer += size_bytes;
       done += location.slot_count;
     }
   }

@@ -25,6 +25,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
+#include "engine_race/io/read_queue.h"
 #include "engine_race/log/file_growth.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/planned_files.h"
@@ -39,6 +40,10 @@ struct SlotLocation {
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;
   // Whether its segment has a place.
   bool found() const { return offset != kNowhere; }
+  // Reads so many bytes from there.
+  io::ReadRequest RequestFor(uint64_t size_bytes, void* buffer, uint64_t tag = 0) const {
+    return {file->fd(), static_cast<uint32_t>(size_bytes), offset, buffer, tag};
+  }
 
   const io::File* file = nullptr;
   uint64_t offset = kNowhere;

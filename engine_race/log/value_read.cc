@@ -5,14 +5,10 @@
 namespace engine_race {
 
 io::ReadRequest ValueRead::RequestFor(const BucketLog& log, char* buffer) const {
-  const SlotLocation location = log.slots().LocateValues(bucket, first_slot);
-  io::ReadRequest request;
-  request.fd = location.file->fd();
-  request.size_bytes = static_cast<uint32_t>(BlocksOf(log.geometry().slot_bytes()).size_bytes);
+  SlotLocation location = log.slots().LocateValues(bucket, first_slot);
   // Segments begin with a block.
-  request.offset = location.offset / kIoAlignment * kIoAlignment;
-  request.buffer = buffer;
-  return request;
+  location.offset = location.offset / kIoAlignment * kIoAlignment;
+  return location.RequestFor(BlocksOf(log.geometry().slot_bytes()).size_bytes, buffer);
 }
 
 Status ValueRead::Failure(const BucketLog& log, int error) const noexcept {
