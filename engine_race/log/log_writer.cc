@@ -314,8 +314,8 @@ Status LogWriter::FlushLogs() {
 Status LogWriter::FlushLog(uint32_t number) {
   if (!dirty_files_[number].exchange(false)) return Status::Ok();
   const SlotFiles& slots = context_.files.slots;
-  return Flush(number < slots.file_count() ? slots.key_file(number)
-                                           : slots.value_file(number - slots.file_count()));
+  return FlushAlone(number < slots.file_count() ? slots.key_file(number)
+                                                : slots.value_file(number - slots.file_count()));
 }
 
 Status LogWriter::FlushRows() {
@@ -340,6 +340,13 @@ Status LogWriter::FlushFound() {
 }
 
 Status LogWriter::Flush(const io::File& file) noexcept {
+  const std::lock_guard<std::mutex> one_at_a_time(flush_mutex_);
+  // The kernel tells of pages that it could not write once. Another thread may have been told.
+  if (context_.latch.latched()) return Guarded([this] { return context_.latch.status(); });
+  return FlushAlone(file);
+}
+
+Status LogWriter::FlushAlone(const io::File& file) noexcept {
   const LatencyTimer timer(context_.flushes);
   // Relaxed: a statistic.
   flush_count_.fetch_add(1, std::memory_order_relaxed);

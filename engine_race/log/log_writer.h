@@ -68,7 +68,8 @@ class LogWriter {
   // supersedes may be freed. But a Sync that was killed may have stored the watermark and not
   // flushed it. Errors as Flush, and the latch's.
   Status FlushFound();
-  // kIOError, whatever the reason, and Poison, when the flush fails.
+  // Flushes a file that several threads flush. kIOError, whatever the reason, and Poison, when that
+  // fails. After any failure that has latched, also that of another file, nothing is flushed.
   Status Flush(const io::File& file) noexcept;
 
   // Ends all writing, and makes the next opening verify every record that is not synced.
@@ -86,6 +87,7 @@ class LogWriter {
   Status WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);
+  Status FlushAlone(const io::File& file) noexcept;
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void CountWritten(uint64_t bytes) {
     // Relaxed: a statistic.
@@ -96,6 +98,7 @@ class LogWriter {
   // One flag a log file, the key files before the value files: written to since its last flush.
   std::vector<std::atomic<bool>> dirty_files_;
   std::atomic<uint64_t> flush_count_{0};
+  std::mutex flush_mutex_;                      // held by Flush
   std::mutex found_mutex_;                      // held by FlushFound
   std::atomic<bool> has_flushed_found_{false};  // whether it has succeeded
   io::PieceWriter piece_writer_;
