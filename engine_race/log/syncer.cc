@@ -285,14 +285,17 @@ Status Syncer::OpenJournal() {
                        std::move(callbacks), &journal_);
 }
 
+// A recovery that has failed leaves buckets as it found them, and files as it has changed them. So
+// nothing is synced then.
 void Syncer::Close() noexcept {
   journal_.reset();
+  if (!is_opened_) return;
   static_cast<void>(Guarded([this] {
     Status synced = context_.options.sync_on_close ? Sync() : Status::Ok();
     if (!synced.ok()) {
       Log(context_.options.log, LogLevel::kError, "close: " + synced.ToString());
     }
-    if (is_opened_) TellOfStagedGroups();
+    TellOfStagedGroups();
     return synced;
   }));
 }

@@ -61,7 +61,8 @@ class Syncer {
     return BeginJournal(journal);
   }
 
-  // The store is open for writing. From then on Close tells of full groups that it leaves staged.
+  // The store is open for writing. From then on Close may sync, and tells of full groups that it
+  // leaves staged.
   void NoteOpened() { is_opened_ = true; }
   // Ends the journal, and syncs when the options ask for that.
   void Close() noexcept;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/log/page_cache.h"
-#include "test/faults/system_calls.h"
+#include "test/faults/call_watch.h"
 #include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"
@@ -96,6 +96,33 @@ TEST_F(LostCacheTest, ARecoveryThatEndsAfterTheJournalHasGoneIsDoneAgain) {
     std::unique_ptr<BucketLog> log;
     EXPECT_FALSE(BucketLog::Open(TinyLogOptions(SyncMode::kNone), dir_.path(), &log).ok());
     EXPECT_GT(failing.fail_count(), 0);
+  }
+  ExpectHoldsExactly(Open().get(), 10);
+}
+
+// The opening has adopted the buckets before it finds that one has lost its staging. Its recovery
+// then ends in the middle. What it has adopted is not synced: the files have changed since.
+TEST_F(LostCacheTest, AnOpeningThatFailsSyncsNothing) {
+  Make(0, 10);
+  {
+    const auto log = Open();
+    ASSERT_TRUE(log->Append(kKeyStep, ValueOf(1, 1).data()).ok());
+    const Geometry& geometry = log->geometry();
+    LoseBytes(dir_.Join(format::kStagingKeysName), geometry.KeyPlaceOffset(/*bucket=*/1, 0),
+              geometry.key_group_bytes);
+  }
+  {
+    CallWatch watch([](SystemCall* call) {
+      const bool is_line = call->kind == CallKind::kPwrite &&
+                           call->size == sizeof(format::BucketCounts) &&
+                           PathOf(*call).ends_with(format::kStagingCountsName);
+      return is_line ? Refuse(EIO) : call->Proceed();
+    });
+    const ScopedHook hook(&watch);
+    Options options = TinyLogOptions(SyncMode::kGroup);
+    options.sync_on_close = true;
+    std::unique_ptr<BucketLog> log;
+    EXPECT_EQ(BucketLog::Open(options, dir_.path(), &log).code(), Code::kIOError);
   }
   ExpectHoldsExactly(Open().get(), 10);
 }
