@@ -16,6 +16,7 @@
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/index_coverage.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/parallel_work.h"
@@ -296,7 +297,9 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   ENGINE_RACE_RETURN_IF_ERROR(walk.progress.emplace(tell, total_count).Tell());
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids(),
                                                 files.identity.geometry.value_bytes()));
-  walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
+  const char* doubt = DoubtPageCache(files, walk.states);
+  ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(files, ReadCoverage(files), walk.states, &doubt));
+  walk.trusted = doubt == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
     // Durable records that the counts have lost are found by a walk over the tails.
     walk.trusted = walk.states[bucket].damaged ||

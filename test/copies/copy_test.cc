@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/log/index_coverage.h"
 #include "test/faults/fault_plan.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"
@@ -270,6 +272,43 @@ TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheJournal) {
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, 30u);
   ExpectEqual(copy(), 30);
+}
+
+// The counts are older than the logs, and the root of the index shows it. An opening then looks for
+// records behind them.
+TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheLogs) {
+  constexpr uint64_t kLogged = 256;
+  Options options = TinyLogOptions();
+  options.bucket_count = 1;
+  options.file_count = 1;
+  Fill(options, kLogged, 1);
+  StoreIdentity identity;
+  {
+    StoreFiles files;
+    ASSERT_TRUE(OpenStoreFilesToRead(source(), &files).ok());
+    identity = files.identity;
+  }
+  for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kLoggedValues,
+                                      format::WordKind::kLoggedKeys}) {
+    SetWord(source(), identity.store_id, 0, kind, 0);
+  }
+  struct Root {
+    format::IndexRootHeader header{};
+    format::IndexCoverage coverage{};
+  } root;
+  root.header.magic = format::kIndexRootMagic;
+  root.header.root_version = format::kIndexRootVersion;
+  root.header.bucket_count = 1;
+  root.header.store_id = root.header.seed_id = identity.store_id;
+  root.header.root_id = 1;
+  root.coverage = {kLogged, 0, kLogged, 0, 0, 0};
+  root.coverage.check = CoverageCheck(identity.store_id, root.header.root_id, 0, root.coverage);
+  std::string bytes(kIoAlignment, '\0');
+  std::memcpy(bytes.data(), &root, sizeof(root));
+  std::ofstream(source() + "/" + format::kIndexRootName, std::ios::binary) << bytes;
+  ASSERT_TRUE(Copy().ok());
+  EXPECT_EQ(report_.record_count, kLogged);
+  ExpectEqual(copy(), kLogged);
 }
 
 TEST_F(CopyTest, RefusesWhatItMayNotTouch) {
