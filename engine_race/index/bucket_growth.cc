@@ -12,6 +12,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
@@ -78,23 +79,41 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
   return Status::Ok();
 }
 
-size_t BucketGrowth::FindLacking(const PartRow& row, uint32_t count) {
-  size_t index = 0;
-  while (index < row.size()) {
+size_t BucketGrowth::FindLacking(const PartRow& row, size_t index, RoomFn wanted) {
+  for (; index < row.size(); ++index) {
+    const uint32_t count = wanted(index);
     const Delta& delta = row.part(index).delta;
     // None of them may become full: only the last full one would be known.
-    if (delta.capacity() <= uint64_t{delta.count()} + count) break;
-    ++index;
+    if (count > 0 && delta.capacity() <= uint64_t{delta.count()} + count) break;
   }
   return index;
 }
 
-// Each step makes a delta larger, or merges it and begins a new one.
 Status BucketGrowth::MakeRoomForMany(const Bucket& bucket, uint32_t count) {
+  return MakeRoomWhere(bucket, [count](size_t) { return count; });
+}
+
+Status BucketGrowth::MakeRoomForKeys(const Bucket& bucket, std::span<const uint64_t> keys) {
+  ENGINE_RACE_ASSERT(std::is_sorted(keys.begin(), keys.end()));
+  return MakeRoomWhere(bucket, [&](size_t index) {
+    // The first part has all keys below the second one.
+    const size_t begin =
+        index == 0 ? 0 : LowerBound(keys.data(), keys.size(), bucket.row.first_key(index));
+    const size_t end = index + 1 == bucket.row.size()
+                           ? keys.size()
+                           : LowerBound(keys.data(), keys.size(), bucket.row.first_key(index + 1));
+    return static_cast<uint32_t>(end - begin);
+  });
+}
+
+// Each step makes a delta larger, or merges it and begins a new one.
+Status BucketGrowth::MakeRoomWhere(const Bucket& bucket, RoomFn wanted) {
   uint32_t tried_capacity = 0;
+  size_t lacking = 0;
   while (true) {
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket));
-    const size_t lacking = FindLacking(bucket.row, count);
+    // A merge may have taken the part before along.
+    lacking = FindLacking(bucket.row, lacking == 0 ? 0 : lacking - 1, wanted);
     if (lacking == bucket.row.size()) return Status::Ok();
     const uint32_t capacity = bucket.row.part(lacking).delta.capacity();
     if (capacity != 0 && capacity == tried_capacity) {
@@ -107,9 +126,9 @@ Status BucketGrowth::MakeRoomForMany(const Bucket& bucket, uint32_t count) {
       full_part_ = static_cast<uint32_t>(lacking);
       continue;
     }
-    const uint64_t wanted = std::bit_ceil(uint64_t{count} + 1);
+    const uint64_t room = std::bit_ceil(uint64_t{wanted(lacking)} + 1);
     ENGINE_RACE_RETURN_IF_ERROR(
-        GiveDelta(bucket, lacking, static_cast<uint32_t>(std::max<uint64_t>(wanted, kFirstDelta))));
+        GiveDelta(bucket, lacking, static_cast<uint32_t>(std::max<uint64_t>(room, kFirstDelta))));
   }
 }
 

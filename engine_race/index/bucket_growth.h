@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
@@ -54,8 +55,12 @@ class BucketGrowth {
   }
   // Makes HasRoom true. kOutOfMemory.
   Status MakeRoom(const Bucket& bucket);
-  // Makes room for `count` more records, whatever parts they belong to. kOutOfMemory.
+  // Makes room for more records. MakeRoomForMany makes it for `count` in each part, whose keys are
+  // not known. MakeRoomForKeys makes it in the parts that these keys, which ascend, belong to. In a
+  // bucket of many parts the other way would take memory for the whole batch in each of them.
+  // kOutOfMemory.
   Status MakeRoomForMany(const Bucket& bucket, uint32_t count);
+  Status MakeRoomForKeys(const Bucket& bucket, std::span<const uint64_t> keys);
   // Merges the delta of a flat part, and perhaps a neighbour. kOutOfMemory.
   Status Merge(const Bucket& bucket, size_t index) const;
   // Looks for the full delta of a row that another thread has changed. With the bucket's lock held.
@@ -100,8 +105,11 @@ class BucketGrowth {
             part.extent == nullptr ? 0 : part.extent->max_key};
   }
   size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) const;
-  // The index of a part that has no room for `count` more records; row.size() when all have.
-  static size_t FindLacking(const PartRow& row, uint32_t count);
+  // How many more records the part at `index` of the row, as it is then, is to have room for.
+  using RoomFn = FunctionRef<uint32_t(size_t index)>;
+  Status MakeRoomWhere(const Bucket& bucket, RoomFn wanted);
+  // The first part from `index` on without that room; row.size() when all have it.
+  static size_t FindLacking(const PartRow& row, size_t index, RoomFn wanted);
   Status GiveDelta(const Bucket& bucket, size_t index, uint32_t capacity) const;
   static bool DropUnseen(const Bucket& bucket, size_t index);
   static Status GrowDelta(const Bucket& bucket, size_t index, uint32_t limit);

@@ -70,6 +70,7 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
           FreeNoted();
+          promised_count_ = 0;
           return Status::Ok();
         }
         // Copied, not moved: noted_ keeps the room that Prepare promised.
@@ -118,7 +119,7 @@ Status BucketIndex::Prepare() {
   return growth_.HasRoom(row_) ? Status::Ok() : growth_.MakeRoom(ForGrowth());
 }
 
-Status BucketIndex::PrepareMany(uint32_t count) {
+Status BucketIndex::PrepareMany(uint32_t count, AppendListener::KeyFn key_of) {
   // As in Prepare, all three.
   if (state_.load(std::memory_order_acquire) != State::kInstalled) {
     std::lock_guard lock(lock_);
@@ -127,7 +128,11 @@ Status BucketIndex::PrepareMany(uint32_t count) {
       return ReserveNoted(count);
     }
   }
-  return growth_.MakeRoomForMany(ForGrowth(), count);
+  if (row_.size() <= 1) return growth_.MakeRoomForMany(ForGrowth(), count);
+  std::vector<uint64_t> keys(count);
+  for (uint32_t i = 0; i < count; ++i) keys[i] = key_of(i);
+  std::sort(keys.begin(), keys.end());
+  return growth_.MakeRoomForKeys(ForGrowth(), keys);
 }
 
 BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {

@@ -169,7 +169,8 @@ class alignas(64) BucketIndex {
 
   // The calls of AppendListener.
   Status Prepare();
-  Status PrepareMany(uint32_t count);
+  // May throw std::bad_alloc, and has refused the batch then.
+  Status PrepareMany(uint32_t count, AppendListener::KeyFn key_of);
   // `moved`: the newest record of its key lies in another slot now, and keeps its frame. `before`:
   // a moment before the record came, or before the row that it was moved to was born.
   void OnAppend(const KeyRecord& record, bool moved = false,

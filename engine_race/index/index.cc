@@ -367,8 +367,8 @@ bool Index::HasViewIn(uint64_t first, uint64_t end) const noexcept {
   return views().AnyIn(first, end);
 }
 
-Status Index::PrepareMany(uint32_t bucket, uint32_t count) {
-  return impl_->buckets[bucket].PrepareMany(count);
+Status Index::PrepareMany(uint32_t bucket, uint32_t count, KeyFn key_of) {
+  return Guarded([&] { return impl_->buckets[bucket].PrepareMany(count, key_of); });
 }
 
 // Without views yet, nobody can see half a batch.

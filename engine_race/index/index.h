@@ -225,7 +225,7 @@ class Index : public AppendListener {
   // The calls of AppendListener.
   Status CheckRoom() override;
   Status Prepare(uint32_t bucket) override;
-  Status PrepareMany(uint32_t bucket, uint32_t count) override;
+  Status PrepareMany(uint32_t bucket, uint32_t count, KeyFn key_of) override;
   void BeginBatch() noexcept override;
   void EndBatch() noexcept override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/entry_codec.h"
@@ -32,9 +33,12 @@ class AppendListener {
   virtual Status CheckRoom() { return Status::Ok(); }
   // Called before anything of a write is visible: makes room, or refuses the write.
   virtual Status Prepare(uint32_t bucket) = 0;
-  // Prepare for `count` records, of which OnAppend tells later: of the records of a batch.
-  virtual Status PrepareMany(uint32_t bucket, uint32_t count) {
+  // Prepare for the records of a batch, of which OnAppend tells later: `count` of them, with the
+  // keys key_of(0), key_of(1), ...
+  using KeyFn = FunctionRef<uint64_t(uint32_t i)>;
+  virtual Status PrepareMany(uint32_t bucket, uint32_t count, KeyFn key_of) {
     static_cast<void>(count);
+    static_cast<void>(key_of);
     return Prepare(bucket);
   }
   // Between these two calls the log tells of records that a view shows whole or not at all. Several

@@ -87,8 +87,9 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
 // Under the bucket's lock.
 Status BatchHolds::PrepareListener(const BatchPart& part) {
   if (part.listener == nullptr) return Status::Ok();
-  return part.size() == 1 ? part.listener->Prepare(part.bucket)
-                          : part.listener->PrepareMany(part.bucket, part.size());
+  if (part.size() == 1) return part.listener->Prepare(part.bucket);
+  return part.listener->PrepareMany(part.bucket, part.size(),
+                                    [&](uint32_t i) { return plan_.record(part.begin + i).key; });
 }
 
 // Under the bucket's lock, which is dropped while a group is written or waited for.

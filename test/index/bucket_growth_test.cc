@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "engine_race/index/part_row.h"
 #include "engine_race/index/read_write_lock.h"
@@ -83,6 +85,32 @@ TEST_F(BucketGrowthTest, PartsWithoutADeltaAreNotFull) {
   EXPECT_TRUE(growth_.HasRoom(row_));
   growth_.Put(row_, 2, 200, ValueRef(7, 0, false), {}, {});
   EXPECT_EQ(row_.part(2).delta.count(), 1U);
+}
+
+// A batch makes room in the parts that it writes to, and leaves the others as they are.
+TEST_F(BucketGrowthTest, ABatchGetsRoomInThePartsOfItsKeys) {
+  ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+  ASSERT_NO_FATAL_FAILURE(FillDelta(2, 16, 3));
+  std::vector<uint64_t> keys = {0, 99};
+  for (uint64_t i = 0; i < 500; ++i) keys.push_back(100 + i % 100);
+  std::sort(keys.begin(), keys.end());
+  ASSERT_TRUE(growth_.MakeRoomForKeys(ForGrowth(), keys).ok());
+  EXPECT_EQ(CapacityOf(0), 16U);
+  EXPECT_EQ(CapacityOf(1), 512U);
+  EXPECT_EQ(CapacityOf(2), 16U);
+  // None of its records finds a full delta.
+  uint64_t version = 0;
+  for (const uint64_t key : keys) {
+    const size_t part = row_.PartOf(key);
+    growth_.Put(row_, part, key, ValueRef(7, 0, false), {++version, /*watched=*/true}, {});
+  }
+  EXPECT_TRUE(growth_.HasRoom(row_));
+  ASSERT_TRUE(growth_.MakeRoomForMany(ForGrowth(), 20).ok());
+  // A full one was merged with its neighbour.
+  EXPECT_EQ(row_.size(), 2U);
+  for (size_t index = 0; index < row_.size(); ++index) {
+    EXPECT_GT(CapacityOf(index), row_.part(index).delta.count() + 20) << index;
+  }
 }
 
 // What an opening must read again begins with the first record of a delta. If a copy of it was

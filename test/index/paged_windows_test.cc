@@ -131,7 +131,7 @@ TEST_F(PagedWindowsTest, RoomForABatchReplacesNoPublishedRun) {
   const uint64_t written = index_->written_bytes();
   auto& listener = static_cast<AppendListener&>(*index_);
   for (const uint32_t count : {20U, 500U, 20'000U}) {
-    ASSERT_TRUE(listener.PrepareMany(0, count).ok());
+    ASSERT_TRUE(listener.PrepareMany(0, count, [](uint32_t i) { return uint64_t{i}; }).ok());
     EXPECT_EQ(index_->written_bytes(), written) << count;
     EXPECT_EQ(index_->memory_bytes(), index_->WalkMemoryBytes());
     EXPECT_TRUE(IsPublished(0));
