@@ -17,6 +17,22 @@ uint64_t IdOf(const l1::ExtentId& extent, uint32_t block) {
   return MixWords(extent.generation, uint64_t{block} + 1);
 }
 
+// Whether sound fences fit what the root says of the run. With more blocks searches would find some
+// that the run does not have.
+bool AreFencesOf(const PagedRun& run, const l1::FenceBlock& fences) {
+  const uint64_t* const first_keys = fences.first_keys();
+  return fences.block_count() == run.block_count && first_keys[0] >= run.min_key &&
+         first_keys[run.block_count - 1] <= run.max_key;
+}
+
+// Likewise of a sound block with that number. Searches take its count from the run, and walks its
+// keys in the order of the blocks.
+bool IsBlockOf(const PagedRun& run, uint32_t number, const l1::KeyBounds& keys,
+               const l1::RecordBlock& block) {
+  return block.count() == run.CountIn(number) && block.bounds().first == keys.first &&
+         block.bounds().last <= keys.last;
+}
+
 }  // namespace
 
 BlockFrames::BlockFrames(l1::FrameCache* cache)
@@ -51,15 +67,14 @@ bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) n
   info.parent = &run.fences;
   info.parent_frame = l1::kNoFrame;
   if (block == 0) {
-    // The root gave the run another number of records than its extent has. Searches would find
-    // blocks that the run does not have.
-    if (l1::FenceBlock(cache_->data(frame)).block_count() != run.block_count) return false;
+    if (!AreFencesOf(run, l1::FenceBlock(cache_->data(frame)))) return false;
   } else {
-    // Likewise of its blocks. Searches take the count from the run.
-    if (l1::RecordBlock(cache_->data(frame)).count() != run.CountIn(block)) return false;
     // Relaxed: swips become hot and cold under the pool's mutex only.
     const Swip fences(run.fences.load(std::memory_order_relaxed));
     if (!fences.hot()) return false;
+    const l1::KeyBounds keys =
+        l1::FenceBlock(cache_->data(fences.number())).BoundsOf(block, run.max_key);
+    if (!IsBlockOf(run, block, keys, l1::RecordBlock(cache_->data(frame)))) return false;
     l1::FrameInfo& parent = cache_->info(fences.number());
     info.parent = &parent.children[block - 1];
     if (Swip(info.parent->load(std::memory_order_relaxed)).hot() || !parent.AddChild()) {

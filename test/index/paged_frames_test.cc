@@ -1,13 +1,21 @@
 // What frames hold beside a paged index, and when they give memory back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "engine_race/base/memory.h"
 #include "engine_race/base/memory_share.h"
+#include "engine_race/index/block_frames.h"
+#include "engine_race/index/paged_run.h"
+#include "engine_race/l1/extent_id.h"
 #include "engine_race/log/format.h"
 #include "test/eventually.h"
 #include "test/index/fail_index_calls.h"
@@ -35,6 +43,75 @@ TEST_F(PagedFramesTest, MergedExtentsLeaveNoFramesBehind) {
     return frames_->pool().used_count(l1::FrameKind::kBlock) <=
            index_->disk_bytes() / format::kIndexBlockBytes;
   }));
+}
+
+// The run of an extent, and its blocks as they are on disk. Both are sound, and match their
+// checksums. But an extent that somebody has forged may have keys where the fences do not say so.
+class ForgedBlocksTest : public PagedFramesTest {
+ protected:
+  static constexpr uint32_t kBlocks = 3;
+  static constexpr l1::ExtentId kExtent = {.generation = 7, .place = 0};
+  static constexpr uint64_t kFirst[kBlocks] = {1000, 2000, 3000};
+  static constexpr uint64_t kLastKey = 3999;
+
+  void SetUp() override {
+    ASSERT_TRUE(
+        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count_), share_, &frames_).ok());
+    blocks_ = std::make_unique<BlockFrames>(frames_.get());
+    run_.id = kExtent;
+    run_.Describe(kFirst[0], kLastKey, kBlocks * format::kIndexBlockRecords);
+    ASSERT_TRUE(Region::Allocate(format::kIndexBlockBytes, /*huge_pages=*/false, &memory_).ok());
+  }
+  void TearDown() override {
+    blocks_->Evict(run_);
+    blocks_.reset();
+  }
+  // Whether frames take the fences.
+  bool OfferFences(const std::vector<uint64_t>& first_keys) {
+    auto* const fences = new (memory_.data()) format::IndexFenceBlock{};
+    fences->header.record_count = static_cast<uint32_t>(first_keys.size());
+    std::copy(first_keys.begin(), first_keys.end(), fences->first_keys);
+    Offer(0);
+    const l1::EpochManager::Guard guard(frames_->epochs());
+    return blocks_->FencesOf(run_) != nullptr;
+  }
+  // Likewise a block with keys from `first_key` on.
+  bool OfferBlock(uint32_t block, uint64_t first_key) {
+    auto* const records = new (memory_.data()) format::IndexRecordBlock{};
+    records->header.record_count = format::kIndexBlockRecords;
+    std::iota(records->keys, records->keys + format::kIndexBlockRecords, first_key);
+    Offer(block);
+    const l1::EpochManager::Guard guard(frames_->epochs());
+    return blocks_->BlockOf(run_, block) != nullptr;
+  }
+
+ private:
+  void Offer(uint32_t block) {
+    blocks_->Offer(kExtent, block, memory_.data(),
+                   [&](uint32_t frame) { return blocks_->Swizzle(run_, block, frame); });
+  }
+
+  Region memory_;
+  PagedRun run_;
+  std::unique_ptr<BlockFrames> blocks_;
+};
+
+TEST_F(ForgedBlocksTest, FramesTakeNoFencesOfAnotherRun) {
+  EXPECT_FALSE(OfferFences({kFirst[0], kFirst[1]}));
+  EXPECT_FALSE(OfferFences({kFirst[0] - 1, kFirst[1], kFirst[2]}));
+  EXPECT_FALSE(OfferFences({kFirst[0], kFirst[1], kLastKey + 1}));
+  EXPECT_TRUE(OfferFences({kFirst[0], kFirst[1], kFirst[2]}));
+}
+
+// A walk over blocks in frames would find the keys out of order.
+TEST_F(ForgedBlocksTest, FramesTakeNoBlockWithKeysOfAnotherOne) {
+  ASSERT_TRUE(OfferFences({kFirst[0], kFirst[1], kFirst[2]}));
+  for (const uint64_t other : {kFirst[0], kFirst[1] - 1, kFirst[1] + 1, kFirst[2], kLastKey}) {
+    EXPECT_FALSE(OfferBlock(2, other)) << other;
+  }
+  EXPECT_TRUE(OfferBlock(2, kFirst[1]));
+  EXPECT_FALSE(OfferBlock(3, kLastKey));
+  EXPECT_TRUE(OfferBlock(3, kFirst[2]));
 }
 
 // Leaves the frames what the index does not take.
