@@ -23,6 +23,18 @@ void BatchPlan::Fill(const Geometry& geometry, std::span<const WriteBatch::Recor
     }
     parts_.back().end = item + 1;
   }
+  for (const BatchPart& part : parts_) {
+    if (part.size() > kMaxUnsorted) SortByKey(part);
+  }
+}
+
+void BatchPlan::SortByKey(const BatchPart& part) {
+  // In one bucket these words are in the order of the records.
+  std::sort(order_.begin() + part.begin, order_.begin() + part.end, [this](uint64_t a, uint64_t b) {
+    const uint64_t key_a = records_[static_cast<uint32_t>(a)].key;
+    const uint64_t key_b = records_[static_cast<uint32_t>(b)].key;
+    return key_a != key_b ? key_a < key_b : a < b;
+  });
 }
 
 KeyRecord BatchPlan::RecordOf(const BatchPart& part, uint32_t item) const {
