@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -126,9 +125,9 @@ Status BucketGrowth::MakeRoomWhere(const Bucket& bucket, RoomFn wanted) {
       full_part_ = static_cast<uint32_t>(lacking);
       continue;
     }
-    const uint64_t room = std::bit_ceil(uint64_t{wanted(lacking)} + 1);
-    ENGINE_RACE_RETURN_IF_ERROR(
-        GiveDelta(bucket, lacking, static_cast<uint32_t>(std::max<uint64_t>(room, kFirstDelta))));
+    // No more: a delta beyond its limit makes each write slow until it is full and merged.
+    const uint32_t room = std::max(wanted(lacking) + 1, kFirstDelta);
+    ENGINE_RACE_RETURN_IF_ERROR(GiveDelta(bucket, lacking, room));
   }
 }
 

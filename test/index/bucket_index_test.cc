@@ -156,6 +156,22 @@ TEST(BucketIndexTest, ABatchTakesMemoryForItsRecords) {
   ExpectFinds(index, model);
 }
 
+// A large delta takes the next writes as long as they need to move its records.
+TEST(BucketIndexTest, WhatABatchBringsIsMergedWithTheNextWrites) {
+  constexpr uint32_t kBatch = 40000;
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, kBatch + 2, Order::kAlong);
+  BucketIndex index;
+  index.Expect();
+  ASSERT_TRUE(index.Install({}, false).ok());
+  ASSERT_TRUE(index.PrepareMany(kBatch, [&](uint32_t i) { return records[i].key; }).ok());
+  for (uint32_t i = 0; i < kBatch; ++i) index.OnAppend(records[i]);
+  // Records of deltas take 24 bytes, those of runs 17.
+  EXPECT_GT(index.memory_bytes(), kBatch * uint64_t{24});
+  for (uint32_t i = kBatch; i < records.size(); ++i) Append(&index, records[i]);
+  EXPECT_LT(index.memory_bytes(), kBatch * uint64_t{20});
+  ExpectFinds(index, Model(records));
+}
+
 TEST(BucketIndexTest, CollectKeepsToItsBounds) {
   const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 5000, Order::kAlong);
   const std::vector<KeyRecord> first(records.begin(), records.begin() + 4900);
