@@ -139,6 +139,8 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
     case Fault::kIoError:
       if (IsOfLibaio(kind) || IsOfRing(kind)) return StartsReads(call) || finishes_reads;
       if (kind == CallKind::kMadvise) return Populates(call);
+      // sys::AwaitPrefetched: a failure comes again when the content is read.
+      if (kind == CallKind::kPread && call.size == 1) return false;
       return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose;
     case Fault::kDiskFull:
       return kind == CallKind::kPwrite || kind == CallKind::kFallocate ||
