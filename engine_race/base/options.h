@@ -131,7 +131,8 @@ struct Options {
   // Key entries go to their log in groups of this size: 4 KiB or 8 KiB.
   uint32_t key_group_bytes = 4096;
   // Where the values lie: directories, made when missing, or raw block devices, at most 64. The
-  // value logs are striped over them (RAID-0). Empty: in the store's own directory.
+  // value logs are striped over them (RAID-0), and disks of different sizes are filled. Empty: in
+  // the store's own directory.
   //
   // For an existing store: its own paths, in their order, wherever they have moved to. Empty: the
   // paths that its manifest names.

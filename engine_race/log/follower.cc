@@ -217,20 +217,26 @@ bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64
   // First with what the rows say. If they say nothing new, the listener knows a slot that held no
   // record before.
   for (const How how : {How::kRows, How::kReset}) {
-    const bool is_given_up = IsGivenUp(number, slots);
+    bool is_given_up = false;
+    Status updated = Guarded([&] {
+      is_given_up = IsGivenUp(number, slots);
+      return Status::Ok();
+    });
     // The rows that it was asked about are those from before only if the count is.
     if (bucket.ReuseCount() != reuse_count) return true;
-    if (!is_given_up) return false;
-    const Status updated = Guarded([&] {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      bool detached = false;
-      return bucket.ReuseCount() == reuse_count ? Update(number, how, &detached) : Status::Ok();
-    });
+    if (updated.ok()) {
+      if (!is_given_up) return false;
+      updated = Guarded([&] {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        bool detached = false;
+        return bucket.ReuseCount() == reuse_count ? Update(number, how, &detached) : Status::Ok();
+      });
+    }
     if (!updated.ok()) {
       // To readers kIncomplete says that a block of the index is to be read.
       *failure = updated.code() == Code::kIncomplete
                      ? updated.Reworded(Code::kIOError, updated.message())
-                     : updated;
+                     : std::move(updated);
       return true;
     }
   }

@@ -211,36 +211,56 @@ void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& 
   }
 }
 
-// The segments of a bucket take turns on the paths, and another bucket begins with another path.
-// Neighbouring buckets are in the same files. A path that is full is left out.
-bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, uint64_t* count) {
+// The segments of a bucket take turns on the paths, and another bucket begins with another path. A
+// path that is full is left out. So is one with less space than the places may still take that it
+// has given: each bucket has a segment that is not full. If all have less, the one with most is
+// taken. Null: all are full.
+const SegmentTable::Path* SegmentTable::ChoosePath(uint32_t bucket, uint64_t index,
+                                                   FreeBytesFn free_bytes) const {
+  const uint64_t owed_bytes =
+      geometry_.bucket_count * geometry_.segment_value_bytes() / paths_.size();
+  const Path* chosen = nullptr;
+  uint64_t most_bytes = 0;
   for (size_t tried = 0; tried < paths_.size(); ++tried) {
     const Path& path = paths_[(bucket + index + tried) % paths_.size()];
-    first->file = FileOf(path, bucket);
-    const uint64_t place = next_[first->file];
-    if (place >= path.capacity) continue;
-    first->place = static_cast<uint32_t>(place);
-    const std::vector<bool>& given = given_[first->file];
-    // A place on a device is space.
-    const bool looks_ahead = paths_.size() == 1 && path.capacity == format::kMaxFilePlaces;
-    const uint64_t wanted =
-        looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven)
-                    : 1;
-    // The entries lie in one page, so that they are written as a whole.
-    const uint64_t most = std::min({wanted, kPage - place % kPage, path.capacity - place,
-                                    std::max(geometry_.segments_per_bucket(), index + 1) - index});
-    SegmentPlace other;
-    *count = 1;
-    while (*count < most && (place + *count >= given.size() || !given[place + *count]) &&
-           !Find(bucket, index + *count, &other)) {
-      ++*count;
-    }
-    return true;
+    const uint32_t file = FileOf(path, bucket);
+    if (next_[file] >= path.capacity) continue;
+    const uint64_t free = paths_.size() == 1 ? owed_bytes : free_bytes(file);
+    if (free >= owed_bytes) return &path;
+    if (chosen != nullptr && free <= most_bytes) continue;
+    chosen = &path;
+    most_bytes = free;
   }
-  return false;
+  return chosen;
 }
 
-Status SegmentTable::Give(uint32_t bucket, uint64_t index, HasRoomFn has_room, GrowFn grow) {
+// Neighbouring buckets are in the same files.
+bool SegmentTable::Choose(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes,
+                          SegmentPlace* first, uint64_t* count) {
+  const Path* const path = ChoosePath(bucket, index, free_bytes);
+  if (path == nullptr) return false;
+  first->file = FileOf(*path, bucket);
+  const uint64_t place = next_[first->file];
+  first->place = static_cast<uint32_t>(place);
+  const std::vector<bool>& given = given_[first->file];
+  // A place on a device is space.
+  const bool looks_ahead = paths_.size() == 1 && path->capacity == format::kMaxFilePlaces;
+  const uint64_t wanted =
+      looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven) : 1;
+  // The entries lie in one page, so that they are written as a whole.
+  const uint64_t most = std::min({wanted, kPage - place % kPage, path->capacity - place,
+                                  std::max(geometry_.segments_per_bucket(), index + 1) - index});
+  SegmentPlace other;
+  *count = 1;
+  while (*count < most && (place + *count >= given.size() || !given[place + *count]) &&
+         !Find(bucket, index + *count, &other)) {
+    ++*count;
+  }
+  return true;
+}
+
+Status SegmentTable::Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes,
+                          HasRoomFn has_room, GrowFn grow) {
   ENGINE_RACE_ASSERT(index < format::kMaxSegmentsPerBucket);
   while (true) {
     SegmentPlace first;
@@ -249,7 +269,7 @@ Status SegmentTable::Give(uint32_t bucket, uint64_t index, HasRoomFn has_room, G
       const std::lock_guard<std::mutex> lock(mutex_);
       if (Find(bucket, index, &first)) return Status::Ok();
       if (in_doubt_) return Status::IOError(file_->name() + ": an earlier write of it has failed");
-      if (!Choose(bucket, index, &first, &count)) {
+      if (!Choose(bucket, index, free_bytes, &first, &count)) {
         return Status::Full("no path has room for another segment");
       }
       if (has_room(first.file, first.place + count)) {

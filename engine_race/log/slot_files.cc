@@ -6,6 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "engine_race/base/assert.h"
+#include "engine_race/base/file_system.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/file_part.h"
@@ -178,14 +181,30 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
     const auto has_room = [this](uint32_t file, uint64_t place_count) {
       return HasRoom(file, place_count);
     };
-    return table_->Give(bucket, segment, has_room, [this](uint32_t file, uint64_t place_count) {
+    const auto grow = [this](uint32_t file, uint64_t place_count) {
       const std::lock_guard<std::mutex> lock(growths_[file].mutex);
       Status grown = Grow(file, place_count);
       // A shortage of descriptors may pass, as one of memory may.
       const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
       return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
-    });
+    };
+    return table_->Give(
+        bucket, segment, [this](uint32_t file) { return FreeBytes(file); }, has_room, grow);
   });
+}
+
+// Where the file system does not tell, a write tells.
+uint64_t SlotFiles::FreeBytes(uint32_t file) const {
+  uint64_t free_bytes = ~uint64_t{0};
+  if (IsDevice(file)) return free_bytes;
+  const auto path = std::find_if(paths_.begin(), paths_.end(), [file](const ValuePath& each) {
+    return file - each.first_file < each.file_count;
+  });
+  ENGINE_RACE_ASSERT(path != paths_.end());
+  // The first file of a path is always open.
+  static_cast<void>(
+      Guarded([&] { return sys::FreeBytes(value_files_[path->first_file].fd(), &free_bytes); }));
+  return free_bytes;
 }
 
 bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const {

@@ -175,6 +175,8 @@ class SlotFiles {
     // Acquire, of the release in GrowTo and Open: the file is open.
     return place_count <= growths_[file].room.load(std::memory_order_acquire);
   }
+  // Free space of the path of a file that is a directory. A place on a device is space.
+  uint64_t FreeBytes(uint32_t file) const;
   // By an opening's thread, under the growth's mutex, or in a store that only reads by LoadMore.
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;

@@ -32,13 +32,14 @@ class TimeBudget {
     return !rests_;
   }
   void End(uint64_t now_ns) {
-    left_ns_ -= static_cast<int64_t>(now_ns - last_ns_);
+    // The process may have been stopped meanwhile.
+    left_ns_ -= static_cast<int64_t>(std::min(now_ns - last_ns_, kMaxCountedNs));
     last_ns_ = now_ns;
   }
 
  private:
   static constexpr int64_t kBurstNs = 2'000'000;
-  // A longer time of other work counts as so much.
+  // A longer time counts as so much.
   static constexpr uint64_t kMaxCountedNs = 1'000'000'000;
 
   const uint32_t percent_;

@@ -205,6 +205,23 @@ TEST(FileSizeLimitTest, WritesUnderASmallLimitAreRefusedAndGoOnWithoutIt) {
   for (uint64_t i = 2000; i < 3000; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
 }
 
+// What they hold together but for a few segments of each bucket.
+TEST(DisksOfTwoSizesTest, BothAreFilled) {
+  SmallDisk small(DiskKind::kTmpfs, 16 * kMiB);
+  SmallDisk large(DiskKind::kTmpfs, 64 * kMiB);
+  if (!small.mounted() || !large.mounted()) GTEST_SKIP() << "nothing could be mounted: needs root";
+  TempDir dir(FastParent());
+  Options options = SmallGroups();
+  options.paths = {small.StoreDir(), large.StoreDir()};
+  const auto store = OpenStore(dir.path(), options);
+  ASSERT_NE(store, nullptr);
+  Books books;
+  for (uint64_t i = 0; i < 56 * kMiB / kValueBytes; ++i) ASSERT_TRUE(books.Write(store.get(), i));
+  ASSERT_TRUE(store->Sync().ok());
+  EXPECT_LT(std::filesystem::space(small.StoreDir()).available, 8 * kMiB);
+  books.ExpectThere(store.get());
+}
+
 TEST(FileSizeLimitTest, StoreIsReadUnderASmallLimit) {
   TempDir dir;
   {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -39,10 +40,18 @@ class SegmentTableTest : public testing::Test {
     const auto has_room = [this](uint32_t file, uint64_t place_count) {
       return place_count <= grown_[file];
     };
-    return table_->Give(bucket, index, has_room, [this](uint32_t file, uint64_t place_count) {
+    const auto grow = [this](uint32_t file, uint64_t place_count) {
       grown_[file] = place_count;
       return Status::Ok();
-    });
+    };
+    return table_->Give(bucket, index, AnyBytes(), has_room, grow);
+  }
+  // Free space of each file; without an entry it is large.
+  std::function<uint64_t(uint32_t)> AnyBytes() {
+    return [this](uint32_t file) {
+      const auto found = free_bytes_.find(file);
+      return found == free_bytes_.end() ? ~uint64_t{0} : found->second;
+    };
   }
   // Where every segment of every bucket lies.
   std::map<std::pair<uint32_t, uint64_t>, std::pair<uint32_t, uint32_t>> All() const {
@@ -74,6 +83,7 @@ class SegmentTableTest : public testing::Test {
   std::unique_ptr<SegmentTable> table_;
   uint64_t damaged_count_ = 0;
   std::map<uint32_t, uint64_t> grown_;
+  std::map<uint32_t, uint64_t> free_bytes_;
 };
 
 }  // namespace engine_race::test

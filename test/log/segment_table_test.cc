@@ -68,7 +68,7 @@ TEST_F(SegmentTableTest, OtherSegmentsAreGivenWhileAFileGrows) {
     grown_[file] = std::max(grown_[file], place_count);
     return Status::Ok();
   };
-  ASSERT_TRUE(table_->Give(0, 0, has_room, grow).ok());
+  ASSERT_TRUE(table_->Give(0, 0, AnyBytes(), has_room, grow).ok());
   SegmentPlace place;
   ASSERT_TRUE(table_->Find(0, 0, &place));
   EXPECT_EQ(place.file, other.file);
@@ -90,6 +90,26 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   EXPECT_EQ(place.file, 1U) << "a bucket begins with a path of its own";
   ASSERT_TRUE(table_->Find(1, 1, &place));
   EXPECT_EQ(place.file, 0U);
+}
+
+// Eight buckets on two paths: four segments of each path may be given and not full.
+TEST_F(SegmentTableTest, APathThatLacksSpaceIsLeftOutWhileAnotherHasMore) {
+  paths_ = {{0, 1, format::kMaxFilePlaces}, {1, 1, format::kMaxFilePlaces}};
+  ASSERT_TRUE(Load().ok());
+  const uint64_t owed_bytes = 4 * geometry_.segment_value_bytes();
+  free_bytes_ = {{0, owed_bytes - 1}, {1, owed_bytes}};
+  for (uint64_t index = 0; index < 6; ++index) ASSERT_TRUE(Give(0, index).ok());
+  EXPECT_EQ(table_->given_count(0), 0U);
+  EXPECT_EQ(table_->given_count(1), 6U);
+  free_bytes_ = {{0, owed_bytes}, {1, owed_bytes}};
+  for (uint64_t index = 6; index < 10; ++index) ASSERT_TRUE(Give(0, index).ok());
+  EXPECT_EQ(table_->given_count(0), 2U) << "in turn";
+  free_bytes_ = {{0, 2}, {1, 1}};
+  for (uint64_t index = 10; index < 14; ++index) ASSERT_TRUE(Give(0, index).ok());
+  EXPECT_EQ(table_->given_count(0), 6U) << "where there is most";
+  free_bytes_ = {{0, 0}, {1, 0}};
+  for (uint64_t index = 14; index < 18; ++index) ASSERT_TRUE(Give(0, index).ok());
+  EXPECT_EQ(table_->given_count(0), 8U) << "in turn again: a write tells whether there is any";
 }
 
 TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
@@ -197,8 +217,8 @@ TEST_F(SegmentTableTest, TwoEntriesOfOneSegmentAreCorruption) {
       io::File::Open(dir_fd_.get(), "copy", io::Access::kReplace, io::Caching::kBuffered, &copy)
           .ok());
   ASSERT_TRUE(other->Load(copy, &damaged_count_).ok());
-  ASSERT_TRUE(other->Give(1, 0, has_room, grow).ok());
-  ASSERT_TRUE(other->Give(0, 0, has_room, grow).ok());
+  ASSERT_TRUE(other->Give(1, 0, AnyBytes(), has_room, grow).ok());
+  ASSERT_TRUE(other->Give(0, 0, AnyBytes(), has_room, grow).ok());
   format::SegmentEntry entry;
   ASSERT_TRUE(copy.Read(&entry, sizeof(entry), sizeof(entry)).ok());
   ASSERT_TRUE(file_.Write(&entry, sizeof(entry), sizeof(entry)).ok());

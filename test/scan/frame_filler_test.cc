@@ -47,6 +47,18 @@ TEST(TimeBudgetTest, ALongTimeOfOtherWorkDoesNotAddUp) {
   EXPECT_FALSE(time.Begin(now + 1)) << "it has taken more than it had";
 }
 
+TEST(TimeBudgetTest, ALongStopDoesNotAddUpEither) {
+  uint64_t now = 1000 * kMs;
+  TimeBudget time(50, now);
+  now += 10 * kMs;
+  ASSERT_TRUE(time.Begin(now));
+  now += 3'600'000 * kMs;
+  time.End(now);
+  uint64_t rounds = 0;
+  for (; rounds < 100 && !time.Begin(now); ++rounds) now += 100 * kMs;
+  EXPECT_LT(rounds, 100u);
+}
+
 TEST(TimeBudgetTest, AfterAllIsTakenItRestsForALongRun) {
   uint64_t now = 1000 * kMs;
   TimeBudget time(50, now);
