@@ -32,8 +32,8 @@ find_go() {
   return 1
 }
 
-# How tests are compiled, the same everywhere: Go compiles all packages again for other flags. CI has no
-# race detector unless Go sources have changed. scripts/check_go.sh runs go vet.
+# Flags of `go test` for make build-cluster and scripts/test_cluster.sh: with other flags Go would compile all
+# packages again. In CI the race detector is on only if SCOPE has `go`. scripts/check_go.sh runs go vet.
 go_test_flags="-vet=off -race"
 case " ${SCOPE-go} " in *' go '*) ;; *) go_test_flags=-vet=off ;; esac
 

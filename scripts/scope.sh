@@ -8,7 +8,7 @@
 #   nvme     guests with NVMe disks
 #   lint     clang-tidy
 #   service  the networked service
-#   go       gofmt, go vet and staticcheck
+#   go       gofmt, go vet and staticcheck, and the race detector in the tests of the service
 #   report   the pages of bin/report in a browser
 #   bare     the wheel in a Debian without a compiler
 #
@@ -50,6 +50,7 @@ words_of() {
     engine_race/numa/* | engine_race/base/cpu* | test/numa/*) echo engine numa lint ;;
     engine_race/io/* | test/io/* | engine_race/log/*device*) echo engine nvme lint service ;;
     engine_race/*/*.cc | engine_race/*/*.h) echo engine lint service ;;
+    include/engine_race_c.h) echo engine harness bench lint service go ;;
     engine_race/* | include/*) echo engine harness bench lint service ;;
     harness/numa/* | harness/apps/numa* | test/harness/numa/* | test/harness/apps/numa*) echo harness bench numa lint ;;
     harness/guest/*) echo engine numa nvme lint ;;

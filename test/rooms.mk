@@ -53,19 +53,19 @@ room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))
 # `make test-rest` runs log, index and core under both sanitizers, and rest under TSan, of which CI has a
 # part: see test/runs.mk. `make test-all` adds rest under ASan, and faults, power and harness under both.
 # Of e2e core has damaged stores, the random model and all helpers.
+quick_sanitized_programs := log index core
 core_test_rooms := scan copies
 core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc
 core_tests := $(foreach room,$(core_test_rooms),$(call room_tests,$(room))) $(core_end_to_end_tests) \
               $(filter-out %_test.cc,$(call room_tests,e2e))
 long_sanitized_rooms := faults power
-rest_test_rooms := $(filter-out log index $(core_test_rooms) $(long_sanitized_rooms),$(engine_test_rooms))
+rest_test_rooms := $(filter-out $(quick_sanitized_programs) $(core_test_rooms) $(long_sanitized_rooms),$(engine_test_rooms))
 rest_tests := $(filter-out $(core_end_to_end_tests),$(foreach room,$(rest_test_rooms),$(call room_tests,$(room))))
 # Sources of e2e that no program separates share unity files.
 e2e_classes := helpers core rest
 e2e_helpers := $(filter-out %_test.cc,$(call room_tests,e2e))
 e2e_core := $(core_end_to_end_tests)
 e2e_rest := $(filter-out $(e2e_helpers) $(e2e_core),$(call room_tests,e2e))
-quick_sanitized_programs := log index core
 sanitized_programs := $(quick_sanitized_programs) rest $(long_sanitized_rooms) harness
 # The judges in C, under sanitizers as well.
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles c_sizes))

@@ -26,7 +26,7 @@ func TestClaimsAreMediansOfRatiosOfARound(t *testing.T) {
 	if got, found := r.claim("replicated_write_ratio"); !found || got != 0.7 {
 		t.Errorf("%v, %v", got, r.Rounds)
 	}
-	row := regexp.MustCompile(`(?m)^local_read_ratio +at least 0\.8 +not measured$`)
+	row := regexp.MustCompile(`(?m)^local_read_ratio +at least [0-9.]+ +not measured$`)
 	if !row.MatchString(r.Table()) {
 		t.Error(r.Table())
 	}

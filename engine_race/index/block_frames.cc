@@ -25,12 +25,12 @@ bool AreFencesOf(const PagedRun& run, const l1::FenceBlock& fences) {
          first_keys[run.block_count - 1] <= run.max_key;
 }
 
-// Likewise of a sound block with that number. Searches take its count from the run, and walks its
-// keys in the order of the blocks.
-bool IsBlockOf(const PagedRun& run, uint32_t number, const l1::KeyBounds& keys,
+// Whether the sound block with that number has as many keys as the root says, and where the fences
+// say. Searches take the count from the run. Walks take the order of blocks for that of their keys.
+bool IsBlockOf(const PagedRun& run, uint32_t number, const l1::KeyBounds& bounds,
                const l1::RecordBlock& block) {
-  return block.count() == run.CountIn(number) && block.bounds().first == keys.first &&
-         block.bounds().last <= keys.last;
+  return block.count() == run.CountIn(number) && block.bounds().first == bounds.first &&
+         block.bounds().last <= bounds.last;
 }
 
 }  // namespace
@@ -72,9 +72,9 @@ bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) n
     // Relaxed: swips become hot and cold under the pool's mutex only.
     const Swip fences(run.fences.load(std::memory_order_relaxed));
     if (!fences.hot()) return false;
-    const l1::KeyBounds keys =
+    const l1::KeyBounds bounds =
         l1::FenceBlock(cache_->data(fences.number())).BoundsOf(block, run.max_key);
-    if (!IsBlockOf(run, block, keys, l1::RecordBlock(cache_->data(frame)))) return false;
+    if (!IsBlockOf(run, block, bounds, l1::RecordBlock(cache_->data(frame)))) return false;
     l1::FrameInfo& parent = cache_->info(fences.number());
     info.parent = &parent.children[block - 1];
     if (Swip(info.parent->load(std::memory_order_relaxed)).hot() || !parent.AddChild()) {

@@ -108,26 +108,29 @@ Status BucketGrowth::MakeRoomForKeys(const Bucket& bucket, std::span<const uint6
 // Each step makes a delta larger, or merges it and begins a new one.
 Status BucketGrowth::MakeRoomWhere(const Bucket& bucket, RoomFn wanted) {
   uint32_t tried_capacity = 0;
+  size_t tried = 0;
   size_t lacking = 0;
   while (true) {
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket));
-    // A merge may have taken the part before along.
-    lacking = FindLacking(bucket.row, lacking == 0 ? 0 : lacking - 1, wanted);
+    // A merge may have replaced the part before as well. If it left nothing of both, their keys
+    // belong to the part before these.
+    lacking = FindLacking(bucket.row, lacking - std::min<size_t>(lacking, 2), wanted);
     if (lacking == bucket.row.size()) return Status::Ok();
     const uint32_t capacity = bucket.row.part(lacking).delta.capacity();
-    if (capacity != 0 && capacity == tried_capacity) {
+    if (capacity != 0 && capacity == tried_capacity && lacking == tried) {
       // MakeRoom has only dropped records, and not enough of them.
       ENGINE_RACE_RETURN_IF_ERROR(GrowDelta(bucket, lacking, 2 * capacity));
       continue;
     }
     tried_capacity = capacity;
+    tried = lacking;
     if (capacity != 0) {
       full_part_ = static_cast<uint32_t>(lacking);
       continue;
     }
-    // No more: a delta beyond its limit makes each write slow until it is full and merged.
-    const uint32_t room = std::max(wanted(lacking) + 1, kFirstDelta);
-    ENGINE_RACE_RETURN_IF_ERROR(GiveDelta(bucket, lacking, room));
+    // For the batch alone. A delta beyond its limit slows every write until it is full and merged.
+    const uint32_t wanted_capacity = std::max(wanted(lacking) + 1, kFirstDelta);
+    ENGINE_RACE_RETURN_IF_ERROR(GiveDelta(bucket, lacking, wanted_capacity));
   }
 }
 

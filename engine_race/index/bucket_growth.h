@@ -55,10 +55,9 @@ class BucketGrowth {
   }
   // Makes HasRoom true. kOutOfMemory.
   Status MakeRoom(const Bucket& bucket);
-  // Makes room for more records. MakeRoomForMany makes it for `count` in each part, whose keys are
-  // not known. MakeRoomForKeys makes it in the parts that these keys, which ascend, belong to. In a
-  // bucket of many parts the other way would take memory for the whole batch in each of them.
-  // kOutOfMemory.
+  // MakeRoomForMany makes room for `count` records in each part, whatever their keys.
+  // MakeRoomForKeys makes it only in the parts of these keys, which ascend. In a bucket of many
+  // parts MakeRoomForMany takes memory for the whole batch in each. kOutOfMemory.
   Status MakeRoomForMany(const Bucket& bucket, uint32_t count);
   Status MakeRoomForKeys(const Bucket& bucket, std::span<const uint64_t> keys);
   // Merges the delta of a flat part, and perhaps a neighbour. kOutOfMemory.

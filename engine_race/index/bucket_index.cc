@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/log/batch_plan.h"
 
 namespace engine_race {
 
@@ -70,6 +71,7 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
           FreeNoted();
+          // The row has the room. A later Install owes it no more.
           promised_count_ = 0;
           return Status::Ok();
         }
@@ -128,10 +130,14 @@ Status BucketIndex::PrepareMany(uint32_t count, AppendListener::KeyFn key_of) {
       return ReserveNoted(count);
     }
   }
-  if (row_.size() <= 1) return growth_.MakeRoomForMany(ForGrowth(), count);
+  // One part gets all keys. But a merge may split that of a large batch before.
+  if (row_.size() <= 1 && count <= BatchPlan::kMaxUnsortedRecords) {
+    return growth_.MakeRoomForMany(ForGrowth(), count);
+  }
   std::vector<uint64_t> keys(count);
   for (uint32_t i = 0; i < count; ++i) keys[i] = key_of(i);
-  std::sort(keys.begin(), keys.end());
+  // Those of a large batch are sorted.
+  if (!std::is_sorted(keys.begin(), keys.end())) std::sort(keys.begin(), keys.end());
   return growth_.MakeRoomForKeys(ForGrowth(), keys);
 }
 

@@ -33,9 +33,9 @@ class AppendListener {
   virtual Status CheckRoom() { return Status::Ok(); }
   // Called before anything of a write is visible: makes room, or refuses the write.
   virtual Status Prepare(uint32_t bucket) = 0;
-  // Prepare for the records of a batch, of which OnAppend tells later: `count` of them, with the
-  // keys key_of(0), key_of(1), ...
   using KeyFn = FunctionRef<uint64_t(uint32_t i)>;
+  // Prepare for `count` records of a batch. key_of(i) is the key of the i-th. OnAppend tells of
+  // them later.
   virtual Status PrepareMany(uint32_t bucket, uint32_t count, KeyFn key_of) {
     static_cast<void>(count);
     static_cast<void>(key_of);

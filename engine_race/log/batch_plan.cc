@@ -24,7 +24,7 @@ void BatchPlan::Fill(const Geometry& geometry, std::span<const WriteBatch::Recor
     parts_.back().end = item + 1;
   }
   for (const BatchPart& part : parts_) {
-    if (part.size() > kMaxUnsorted) SortByKey(part);
+    if (part.size() > kMaxUnsortedRecords) SortByKey(part);
   }
 }
 

@@ -43,13 +43,13 @@ class BatchPlan {
   // Items, and the end of a part, are numbered with 32 bits.
   static constexpr uint64_t kMaxRecords = UINT32_MAX;
 
-  // Of more records in one bucket, an index takes those that come in order of key much faster: it
-  // puts each into a sorted array.
-  static constexpr uint32_t kMaxUnsorted = 1024;
+  // An index puts each record into a sorted array. That is much faster in order of key, so more
+  // records than this in one bucket are sorted.
+  static constexpr uint32_t kMaxUnsortedRecords = 1024;
 
   // Sorts the records of the batch, which must live on, by bucket. Those of a bucket keep their
-  // order. If there are more than kMaxUnsorted they are sorted by key, and those of a key keep
-  // theirs. May throw std::bad_alloc.
+  // order. If there are more than kMaxUnsortedRecords they are sorted by key, and those of a key
+  // keep theirs. May throw std::bad_alloc.
   void Fill(const Geometry& geometry, std::span<const WriteBatch::Record> records);
 
   size_t size() const { return order_.size(); }

@@ -218,25 +218,25 @@ bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64
   // record before.
   for (const How how : {How::kRows, How::kReset}) {
     bool is_given_up = false;
-    Status updated = Guarded([&] {
+    Status status = Guarded([&] {
       is_given_up = IsGivenUp(number, slots);
       return Status::Ok();
     });
     // The rows that it was asked about are those from before only if the count is.
     if (bucket.ReuseCount() != reuse_count) return true;
-    if (updated.ok()) {
+    if (status.ok()) {
       if (!is_given_up) return false;
-      updated = Guarded([&] {
+      status = Guarded([&] {
         const std::lock_guard<std::mutex> lock(mutex_);
         bool detached = false;
         return bucket.ReuseCount() == reuse_count ? Update(number, how, &detached) : Status::Ok();
       });
     }
-    if (!updated.ok()) {
+    if (!status.ok()) {
       // To readers kIncomplete says that a block of the index is to be read.
-      *failure = updated.code() == Code::kIncomplete
-                     ? updated.Reworded(Code::kIOError, updated.message())
-                     : std::move(updated);
+      *failure = status.code() == Code::kIncomplete
+                     ? status.Reworded(Code::kIOError, status.message())
+                     : std::move(status);
       return true;
     }
   }

@@ -331,7 +331,6 @@ Status LogWriter::FlushFound() {
   // Acquire pairs with the release below.
   if (has_flushed_found_.load(std::memory_order_acquire)) return Status::Ok();
   const std::lock_guard<std::mutex> lock(found_mutex_);
-  if (context_.latch.latched()) return context_.latch.status();
   if (has_flushed_found_.load(std::memory_order_acquire)) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(Flush(context_.files.counts));
   ENGINE_RACE_RETURN_IF_ERROR(FlushRows());
@@ -341,7 +340,7 @@ Status LogWriter::FlushFound() {
 
 Status LogWriter::Flush(const io::File& file) noexcept {
   const std::lock_guard<std::mutex> one_at_a_time(flush_mutex_);
-  // The kernel tells of pages that it could not write once. Another thread may have been told.
+  // The kernel reports pages that it has lost to one flush alone, perhaps to another thread's.
   if (context_.latch.latched()) return Guarded([this] { return context_.latch.status(); });
   return FlushAlone(file);
 }

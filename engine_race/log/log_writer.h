@@ -66,10 +66,11 @@ class LogWriter {
   // before slots are freed, given out again or punched out. Slots that were found free may be free
   // in the page cache alone. A record counts as durable below a synced watermark, so what it
   // supersedes may be freed. But a Sync that was killed may have stored the watermark and not
-  // flushed it. Errors as Flush, and the latch's.
+  // flushed it. Errors as Flush.
   Status FlushFound();
   // Flushes a file that several threads flush. kIOError, whatever the reason, and Poison, when that
-  // fails. After any failure that has latched, also that of another file, nothing is flushed.
+  // fails. After any failure that has latched, also that of another file, it flushes nothing and
+  // returns the latch's status.
   Status Flush(const io::File& file) noexcept;
 
   // Ends all writing, and makes the next opening verify every record that is not synced.
@@ -87,6 +88,7 @@ class LogWriter {
   Status WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);
+  // Flush of a file that no other thread flushes.
   Status FlushAlone(const io::File& file) noexcept;
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void CountWritten(uint64_t bytes) {
@@ -98,7 +100,8 @@ class LogWriter {
   // One flag a log file, the key files before the value files: written to since its last flush.
   std::vector<std::atomic<bool>> dirty_files_;
   std::atomic<uint64_t> flush_count_{0};
-  std::mutex flush_mutex_;                      // held by Flush
+  // Held by Flush: the next flush must see that this one has failed.
+  std::mutex flush_mutex_;
   std::mutex found_mutex_;                      // held by FlushFound
   std::atomic<bool> has_flushed_found_{false};  // whether it has succeeded
   io::PieceWriter piece_writer_;

@@ -66,9 +66,10 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
 }
 
 // Bounds the length of all lists together, so that a hostile table cannot make them longer.
-// Segments of a bucket go to the paths in turn. So one entry of a bucket may stand for a segment on
-// each path: a power loss that cuts the table may leave the entries of one path alone. It may also
-// cut off the last entries of each file.
+// Segments of a bucket go to the paths in turn, as a rule. So one entry of a bucket may stand for a
+// segment on each path: a power loss that cuts the table may leave the entries of one path alone.
+// It may also cut off the last entries of each file. Of a path that was left out before, it may
+// leave more entries than that, which then count as damaged. None of them is of a synced segment.
 Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
@@ -212,30 +213,30 @@ void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& 
 }
 
 // The segments of a bucket take turns on the paths, and another bucket begins with another path. A
-// path that is full is left out. So is one with less space than the places may still take that it
-// has given: each bucket has a segment that is not full. If all have less, the one with most is
-// taken. Null: all are full.
+// path without a free place is left out. So is one that has less free space than its share of one
+// segment for each bucket, and less than half of what the best path has. Segments that are not full
+// yet may still take that share. Null: no path has a free place.
 const SegmentTable::Path* SegmentTable::ChoosePath(uint32_t bucket, uint64_t index,
-                                                   FreeBytesFn free_bytes) const {
-  const uint64_t owed_bytes =
+                                                   std::span<const uint64_t> free_bytes) const {
+  const uint64_t unfilled_bytes =
       geometry_.bucket_count * geometry_.segment_value_bytes() / paths_.size();
-  const Path* chosen = nullptr;
+  const auto has_place = [&](size_t path) {
+    return next_[FileOf(paths_[path], bucket)] < paths_[path].capacity;
+  };
   uint64_t most_bytes = 0;
-  for (size_t tried = 0; tried < paths_.size(); ++tried) {
-    const Path& path = paths_[(bucket + index + tried) % paths_.size()];
-    const uint32_t file = FileOf(path, bucket);
-    if (next_[file] >= path.capacity) continue;
-    const uint64_t free = paths_.size() == 1 ? owed_bytes : free_bytes(file);
-    if (free >= owed_bytes) return &path;
-    if (chosen != nullptr && free <= most_bytes) continue;
-    chosen = &path;
-    most_bytes = free;
+  for (size_t path = 0; path < paths_.size(); ++path) {
+    if (has_place(path)) most_bytes = std::max(most_bytes, free_bytes[path]);
   }
-  return chosen;
+  const uint64_t enough_bytes = std::min(unfilled_bytes, most_bytes / 2);
+  for (size_t tried = 0; tried < paths_.size(); ++tried) {
+    const size_t path = (bucket + index + tried) % paths_.size();
+    if (has_place(path) && free_bytes[path] >= enough_bytes) return &paths_[path];
+  }
+  return nullptr;
 }
 
 // Neighbouring buckets are in the same files.
-bool SegmentTable::Choose(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes,
+bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint64_t> free_bytes,
                           SegmentPlace* first, uint64_t* count) {
   const Path* const path = ChoosePath(bucket, index, free_bytes);
   if (path == nullptr) return false;
@@ -259,10 +260,14 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, FreeBytesFn free_byte
   return true;
 }
 
-Status SegmentTable::Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes,
+Status SegmentTable::Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of,
                           HasRoomFn has_room, GrowFn grow) {
   ENGINE_RACE_ASSERT(index < format::kMaxSegmentsPerBucket);
+  std::array<uint64_t, kMaxPathCount> free_bytes = {};
   while (true) {
+    for (size_t path = 0; path < paths_.size(); ++path) {
+      free_bytes[path] = paths_.size() == 1 ? 0 : free_bytes_of(path);
+    }
     SegmentPlace first;
     uint64_t count = 0;
     {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/function_ref.h"
@@ -41,8 +42,8 @@ class SegmentTable {
   };
   // Whether a file has room for its first `place_count` segments. Called under the table's mutex.
   using HasRoomFn = FunctionRef<bool(uint32_t file, uint64_t place_count)>;
-  // Free space where the segments of a file lie. Asked where there are several paths.
-  using FreeBytesFn = FunctionRef<uint64_t(uint32_t file)>;
+  // Free space of a path, by its number. Asked where there are several, without the mutex.
+  using FreeBytesFn = FunctionRef<uint64_t(size_t path)>;
   // Makes that room. It may wait for writes to the file: it is called without the mutex.
   using GrowFn = FunctionRef<Status(uint32_t file, uint64_t place_count)>;
 
@@ -84,7 +85,7 @@ class SegmentTable {
   // Gives the segment a place, unless it has one, and maybe the next segments of the bucket, too.
   // kFull when the devices have no more places, or the file system no room for the entries. After
   // another failure of the file every later call fails.
-  Status Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes, HasRoomFn has_room,
+  Status Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of, HasRoomFn has_room,
               GrowFn grow);
   // Gives all free places of the file before `place_end` to no bucket, for good: they may hold
   // segments whose entries are lost. After a failure they are not given by this table alone.
@@ -134,9 +135,10 @@ class SegmentTable {
   // Calls visit(bucket, index, number) for each segment that has a place.
   template <typename Visit>
   void ForEachGiven(const Visit& visit) const;
-  const Path* ChoosePath(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes) const;
-  bool Choose(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes, SegmentPlace* first,
-              uint64_t* count);
+  const Path* ChoosePath(uint32_t bucket, uint64_t index,
+                         std::span<const uint64_t> free_bytes) const;
+  bool Choose(uint32_t bucket, uint64_t index, std::span<const uint64_t> free_bytes,
+              SegmentPlace* first, uint64_t* count);
   Status GiveChosen(uint32_t bucket, uint64_t index, const SegmentPlace& first, uint64_t count);
   void Lengthen(uint32_t bucket, uint64_t wanted_length);
   void Publish(uint32_t bucket, uint64_t index, const SegmentPlace& place) noexcept;

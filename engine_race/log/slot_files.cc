@@ -189,21 +189,17 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
       return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
     };
     return table_->Give(
-        bucket, segment, [this](uint32_t file) { return FreeBytes(file); }, has_room, grow);
+        bucket, segment, [this](size_t path) { return FreeBytes(path); }, has_room, grow);
   });
 }
 
-// Where the file system does not tell, a write tells.
-uint64_t SlotFiles::FreeBytes(uint32_t file) const {
+// If the file system does not tell, the path counts as having space. A write that finds none fails.
+uint64_t SlotFiles::FreeBytes(size_t path) const {
   uint64_t free_bytes = ~uint64_t{0};
-  if (IsDevice(file)) return free_bytes;
-  const auto path = std::find_if(paths_.begin(), paths_.end(), [file](const ValuePath& each) {
-    return file - each.first_file < each.file_count;
-  });
-  ENGINE_RACE_ASSERT(path != paths_.end());
+  if (paths_[path].is_device()) return free_bytes;
   // The first file of a path is always open.
-  static_cast<void>(
-      Guarded([&] { return sys::FreeBytes(value_files_[path->first_file].fd(), &free_bytes); }));
+  const int fd = value_files_[paths_[path].first_file].fd();
+  static_cast<void>(Guarded([&] { return sys::FreeBytes(fd, &free_bytes); }));
   return free_bytes;
 }
 

@@ -40,7 +40,7 @@ struct SlotLocation {
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;
   // Whether its segment has a place.
   bool found() const { return offset != kNowhere; }
-  // Reads so many bytes from there.
+  // A request to read so many bytes from there. If the segment has no place it reads past the end.
   io::ReadRequest RequestFor(uint64_t size_bytes, void* buffer, uint64_t tag = 0) const {
     return {file->fd(), static_cast<uint32_t>(size_bytes), offset, buffer, tag};
   }
@@ -175,8 +175,9 @@ class SlotFiles {
     // Acquire, of the release in GrowTo and Open: the file is open.
     return place_count <= growths_[file].room.load(std::memory_order_acquire);
   }
-  // Free space of the path of a file that is a directory. A place on a device is space.
-  uint64_t FreeBytes(uint32_t file) const;
+  // Of the path with that number. The largest number for a device, whose places are space, and
+  // where the file system does not tell.
+  uint64_t FreeBytes(size_t path) const;
   // By an opening's thread, under the growth's mutex, or in a store that only reads by LoadMore.
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;

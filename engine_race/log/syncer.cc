@@ -285,8 +285,8 @@ Status Syncer::OpenJournal() {
                        std::move(callbacks), &journal_);
 }
 
-// A recovery that has failed leaves buckets as it found them, and files as it has changed them. So
-// nothing is synced then.
+// After a recovery that has failed the buckets in memory are older than the files. A Sync would
+// make their counts durable.
 void Syncer::Close() noexcept {
   journal_.reset();
   if (!is_opened_) return;

@@ -64,7 +64,7 @@ class Syncer {
   // The store is open for writing. From then on Close may sync, and tells of full groups that it
   // leaves staged.
   void NoteOpened() { is_opened_ = true; }
-  // Ends the journal, and syncs when the options ask for that.
+  // Ends the journal. After NoteOpened it also syncs, if the options ask for that.
   void Close() noexcept;
 
   // Of one bucket: records that are known to outlive power loss.

@@ -1,5 +1,5 @@
-// Neighbouring logged values of one segment, read at once with the blocks around them. Point reads,
-// iterators and scans have all their requests made and checked here.
+// Neighbouring logged values of one segment, read at once with the blocks around them. All
+// asynchronous reads of values, and the blocking ones of scans, are made and checked here.
 //
 // A value type; const calls from any thread.
 #ifndef ENGINE_RACE_LOG_VALUE_READ_H_
@@ -25,11 +25,11 @@ struct ValueRead {
     return BlocksAround(first_slot % format::kSegmentRecords * slot_bytes,
                         uint64_t{slot_count} * slot_bytes);
   }
-  // `buffer`, aligned to kIoAlignment, has room for the blocks. Of a segment without a place such a
-  // read brings nothing.
+  // `buffer`, aligned to kIoAlignment, has room for the blocks. If the segment has no place, the
+  // read returns no bytes.
   io::ReadRequest RequestFor(const BucketLog& log, char* buffer) const;
   // Ok if the completion of the request has brought all blocks. Else kIOError, or kCorruption where
-  // the place of the segment is lost.
+  // the place of the segment is lost. Throws nothing: other reads may be in flight.
   Status Check(const BucketLog& log, const io::ReadCompletion& completion) const noexcept {
     if (completion.error == 0 &&
         completion.read_bytes == BlocksOf(log.geometry().slot_bytes()).size_bytes) [[likely]] {
@@ -37,7 +37,7 @@ struct ValueRead {
     }
     return Failure(log, completion.error);
   }
-  // Reads the blocks. Blocks; fails as Check says.
+  // Reads the blocks, and waits for the device. Fails as Check does.
   Status Read(const BucketLog& log, char* buffer) const;
 
  private:

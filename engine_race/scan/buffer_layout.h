@@ -88,10 +88,8 @@ class BufferLayout {
     return slot / format::kSegmentRecords * segment_bytes_ +
            slot % format::kSegmentRecords * slot_bytes();
   }
-  // The blocks of neighbouring slots of one segment, likewise.
-  Blocks BlocksOf(uint64_t slot, uint32_t slot_count) const {
-    return BlocksAround(SlotOffset(slot), uint64_t{slot_count} * slot_bytes());
-  }
+  // Its blocks, likewise.
+  Blocks BlocksOf(uint64_t slot) const { return BlocksAround(SlotOffset(slot), slot_bytes()); }
 
   // About how many records a scan for itself reads at once: into one buffer, and at most.
   uint32_t window_records() const {

@@ -124,8 +124,9 @@ void ChunkLoader::Finish(const io::ReadCompletion& completion, std::vector<Chunk
   // Relaxed: a statistic.
   context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);
   const Status status = read.Check(context_->log, completion);
-  if (!status.ok())
+  if (!status.ok()) {
     chunk->FailRead(read, completion.error != 0 ? 0 : completion.read_bytes, status);
+  }
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);
 }

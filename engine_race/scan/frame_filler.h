@@ -16,8 +16,8 @@
 
 namespace engine_race {
 
-// Lets some work take at most a part of the time that other work takes. Once it has taken all, it
-// rests until it may take kBurstNs at once. So frames are filled in runs, which
+// Lets some work take at most so many percent of the time that other work takes. Once it has taken
+// all, it rests until it may take kBurstNs at once. So frames are filled in runs, which
 // ValueFrames::TakeHot finds. The caller reads the clock, in nanoseconds.
 class TimeBudget {
  public:
@@ -39,7 +39,7 @@ class TimeBudget {
 
  private:
   static constexpr int64_t kBurstNs = 2'000'000;
-  // A longer time counts as so much.
+  // The most that one call counts.
   static constexpr uint64_t kMaxCountedNs = 1'000'000'000;
 
   const uint32_t percent_;

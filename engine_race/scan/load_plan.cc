@@ -59,7 +59,7 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries,
 bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_count, Run* run,
                          LoadPlan* plan) const {
   if (slot / format::kSegmentRecords != run->segment) return false;
-  const Blocks blocks = layout_.BlocksOf(slot, 1);
+  const Blocks blocks = layout_.BlocksOf(slot);
   const uint64_t end_offset = blocks.offset + blocks.size_bytes;
   const uint64_t gap_bytes = std::max(blocks.offset, run->end_offset) - run->end_offset;
   if (gap_bytes > BufferLayout::kMaxGapBytes) return false;
@@ -84,7 +84,7 @@ bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_cou
 }
 
 void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan) const {
-  const Blocks blocks = layout_.BlocksOf(slot, 1);
+  const Blocks blocks = layout_.BlocksOf(slot);
   const auto count = static_cast<uint32_t>(layout_.PositionsIn(blocks.size_bytes));
   const uint32_t first_position = plan->TakeBlocks(layout_, count);
   plan->reads.push_back({{slot, bucket, 1}, first_position});

@@ -39,7 +39,8 @@ struct RangeTuning {
   // memory in use grows beyond the least that scans need only within this part of the time spent
   // reading.
   uint32_t touch_time_percent = 5;
-  // Bounds the time in which a walk admits values to free frames, by a part of its other time.
+  // Bounds the time in which a walk admits values to free frames, as a percentage of its other
+  // time.
   uint32_t admit_time_percent = 100;
 };
 

@@ -1,6 +1,5 @@
 #include "engine_race/task/point_reader.h"
 
-#include "engine_race/base/assert.h"
 #include "engine_race/log/follower.h"
 
 namespace engine_race {
@@ -130,7 +129,7 @@ Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer
     return Read(key, value, found.version);
   }
   const char* const read =
-      found.staged ? buffer : buffer + found.value().BlocksOf(layout_.slot_bytes()).skip_bytes;
+      found.staged ? buffer : buffer + found.read().BlocksOf(layout_.slot_bytes()).skip_bytes;
   return DeliverOnce(key, found, read, value);
 }
 

@@ -64,7 +64,7 @@ class PointReader {
     // BucketLog::ReuseCount before the lookup.
     uint64_t reuse_count = 0;
 
-    ValueRead value() const { return {ref.slot(), bucket}; }
+    ValueRead read() const { return {ref.slot(), bucket}; }
   };
   // The steps of a read, for tasks. Find finds the value that a view of `version` shows:
   // kNotFound, kCorruption. If it is in a frame, it is put into `value` at once. kIncomplete: the
@@ -76,11 +76,11 @@ class PointReader {
   // and below, is as for ReadAt.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const {
     ENGINE_RACE_ASSERT(!found.delivered && !found.staged);
-    return found.value().RequestFor(log_, buffer);
+    return found.read().RequestFor(log_, buffer);
   }
   // Turns the completion of the request into a status.
   Status Check(const Found& found, const io::ReadCompletion& completion) const {
-    return found.value().Check(log_, completion);
+    return found.read().Check(log_, completion);
   }
   // Reads a value from the log, staged or not.
   Status ReadBlocking(const Found& found, char* buffer) const {

@@ -311,6 +311,13 @@ TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheLogs) {
   ExpectEqual(copy(), kLogged);
 }
 
+TEST_F(CopyTest, ARootOfTheIndexThatIsNoFileKeepsNothingFromACopy) {
+  Fill(TinyLogOptions(), 30, 1);
+  fs::create_directory(source() + "/" + format::kIndexRootName);
+  ASSERT_TRUE(Copy().ok());
+  ExpectEqual(copy(), 30);
+}
+
 TEST_F(CopyTest, RefusesWhatItMayNotTouch) {
   EXPECT_EQ(Copy().code(), Code::kNotFound);
   EXPECT_FALSE(fs::exists(copy()));

@@ -205,7 +205,7 @@ TEST(FileSizeLimitTest, WritesUnderASmallLimitAreRefusedAndGoOnWithoutIt) {
   for (uint64_t i = 2000; i < 3000; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
 }
 
-// What they hold together but for a few segments of each bucket.
+// With almost all that they have space for. A segment of each bucket need not be full.
 TEST(DisksOfTwoSizesTest, BothAreFilled) {
   SmallDisk small(DiskKind::kTmpfs, 16 * kMiB);
   SmallDisk large(DiskKind::kTmpfs, 64 * kMiB);

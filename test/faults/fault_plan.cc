@@ -129,7 +129,8 @@ int FaultPlan::error() const {
   return EIO;
 }
 
-// Whether the kernel answers such a call with this error at all.
+// Whether the fault is put into such a call: if the kernel answers it with this error at all, and
+// if every run of a store's life makes it.
 bool FaultPlan::Concerns(const SystemCall& call) const {
   const CallKind kind = call.kind;
   if (only_ == IoBackend::kLibaio && !IsOfLibaio(kind)) return false;
@@ -139,7 +140,8 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
     case Fault::kIoError:
       if (IsOfLibaio(kind) || IsOfRing(kind)) return StartsReads(call) || finishes_reads;
       if (kind == CallKind::kMadvise) return Populates(call);
-      // sys::AwaitPrefetched: a failure comes again when the content is read.
+      // sys::AwaitPrefetched reads a byte if rows have not come yet, and believes no failure: they
+      // are read again.
       if (kind == CallKind::kPread && call.size == 1) return false;
       return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose;
     case Fault::kDiskFull:

@@ -113,6 +113,22 @@ TEST_F(BucketGrowthTest, ABatchGetsRoomInThePartsOfItsKeys) {
   }
 }
 
+// The keys of parts that a merge has left nothing of belong to the part before them.
+TEST_F(BucketGrowthTest, ABatchGetsRoomInThePartThatTakesOverItsKeys) {
+  ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+  for (const size_t part : {1, 2}) {
+    ASSERT_NO_FATAL_FAILURE(FillDelta(part, 64, 0));
+    for (uint64_t i = 0; i < 60; ++i) {
+      growth_.Put(row_, part, 100 * part + i, ValueRef(i, 0, true), {}, {});
+    }
+  }
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < 60; ++i) keys.push_back(200 + i);
+  ASSERT_TRUE(growth_.MakeRoomForKeys(ForGrowth(), keys).ok());
+  ASSERT_EQ(row_.size(), 1U);
+  EXPECT_GT(CapacityOf(0), 60U);
+}
+
 // What an opening must read again begins with the first record of a delta. If a copy of it was
 // merged, it begins with the first record after the copy.
 TEST_F(BucketGrowthTest, APartNotesTheMomentBeforeItsFirstRecords) {

@@ -126,52 +126,6 @@ TEST(BucketIndexTest, RoomPromisedBeforeInstallIsKept) {
   EXPECT_EQ(index.Find(5, &ref), Code::kOk);
 }
 
-// A batch takes memory for its own records, however many parts the bucket has.
-TEST(BucketIndexTest, ABatchTakesMemoryForItsRecords) {
-  constexpr uint32_t kParts = 200;
-  constexpr uint32_t kBatch = 4000;
-  const std::vector<KeyRecord> records =
-      MakeRecords(Shape::kUniform, kParts * kSplitKeys, Order::kAlong);
-  BucketIndex index;
-  index.set_split_keys(kSplitKeys);
-  index.Expect();
-  ASSERT_TRUE(index.Install(RowOf(records), false).ok());
-  Model model(records);
-  const uint64_t bytes = index.memory_bytes();
-  std::mt19937_64 random(7);
-  for (int round = 0; round < 3; ++round) {
-    std::vector<KeyRecord> batch;
-    const auto slot = static_cast<uint32_t>(records.size() + round * kBatch);
-    for (uint32_t i = 0; i < kBatch; ++i) {
-      batch.push_back(test::RecordInSlot(records[random() % records.size()].key, slot + i));
-    }
-    ASSERT_TRUE(index.PrepareMany(kBatch, [&](uint32_t i) { return batch[i].key; }).ok());
-    for (const KeyRecord& record : batch) {
-      index.OnAppend(record);
-      model.Add(record);
-    }
-    // A record takes 24 bytes, and deltas have up to four times the room that they need.
-    EXPECT_LT(index.memory_bytes(), bytes + (round + 2) * kBatch * 24 * 4);
-  }
-  ExpectFinds(index, model);
-}
-
-// A large delta takes the next writes as long as they need to move its records.
-TEST(BucketIndexTest, WhatABatchBringsIsMergedWithTheNextWrites) {
-  constexpr uint32_t kBatch = 40000;
-  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, kBatch + 2, Order::kAlong);
-  BucketIndex index;
-  index.Expect();
-  ASSERT_TRUE(index.Install({}, false).ok());
-  ASSERT_TRUE(index.PrepareMany(kBatch, [&](uint32_t i) { return records[i].key; }).ok());
-  for (uint32_t i = 0; i < kBatch; ++i) index.OnAppend(records[i]);
-  // Records of deltas take 24 bytes, those of runs 17.
-  EXPECT_GT(index.memory_bytes(), kBatch * uint64_t{24});
-  for (uint32_t i = kBatch; i < records.size(); ++i) Append(&index, records[i]);
-  EXPECT_LT(index.memory_bytes(), kBatch * uint64_t{20});
-  ExpectFinds(index, Model(records));
-}
-
 TEST(BucketIndexTest, CollectKeepsToItsBounds) {
   const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 5000, Order::kAlong);
   const std::vector<KeyRecord> first(records.begin(), records.begin() + 4900);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -45,13 +44,13 @@ TEST_F(PagedFramesTest, MergedExtentsLeaveNoFramesBehind) {
   }));
 }
 
-// The run of an extent, and its blocks as they are on disk. Both are sound, and match their
-// checksums. But an extent that somebody has forged may have keys where the fences do not say so.
+// Blocks that each pass the checks of a block by itself. In an extent that somebody has forged
+// their keys may still not fit the fences.
 class ForgedBlocksTest : public PagedFramesTest {
  protected:
   static constexpr uint32_t kBlocks = 3;
   static constexpr l1::ExtentId kExtent = {.generation = 7, .place = 0};
-  static constexpr uint64_t kFirst[kBlocks] = {1000, 2000, 3000};
+  static constexpr uint64_t kFirstKeys[kBlocks] = {1000, 2000, 3000};
   static constexpr uint64_t kLastKey = 3999;
 
   void SetUp() override {
@@ -59,7 +58,7 @@ class ForgedBlocksTest : public PagedFramesTest {
         l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count_), share_, &frames_).ok());
     blocks_ = std::make_unique<BlockFrames>(frames_.get());
     run_.id = kExtent;
-    run_.Describe(kFirst[0], kLastKey, kBlocks * format::kIndexBlockRecords);
+    run_.Describe(kFirstKeys[0], kLastKey, kBlocks * format::kIndexBlockRecords);
     ASSERT_TRUE(Region::Allocate(format::kIndexBlockBytes, /*huge_pages=*/false, &memory_).ok());
   }
   void TearDown() override {
@@ -76,10 +75,11 @@ class ForgedBlocksTest : public PagedFramesTest {
     return blocks_->FencesOf(run_) != nullptr;
   }
   // Likewise a block with keys from `first_key` on.
-  bool OfferBlock(uint32_t block, uint64_t first_key) {
+  bool OfferBlock(uint32_t block, uint64_t first_key, uint64_t step = 1) {
     auto* const records = new (memory_.data()) format::IndexRecordBlock{};
     records->header.record_count = format::kIndexBlockRecords;
-    std::iota(records->keys, records->keys + format::kIndexBlockRecords, first_key);
+    for (uint32_t i = 0; i < format::kIndexBlockRecords; ++i)
+      records->keys[i] = first_key + i * step;
     Offer(block);
     const l1::EpochManager::Guard guard(frames_->epochs());
     return blocks_->BlockOf(run_, block) != nullptr;
@@ -97,21 +97,23 @@ class ForgedBlocksTest : public PagedFramesTest {
 };
 
 TEST_F(ForgedBlocksTest, FramesTakeNoFencesOfAnotherRun) {
-  EXPECT_FALSE(OfferFences({kFirst[0], kFirst[1]}));
-  EXPECT_FALSE(OfferFences({kFirst[0] - 1, kFirst[1], kFirst[2]}));
-  EXPECT_FALSE(OfferFences({kFirst[0], kFirst[1], kLastKey + 1}));
-  EXPECT_TRUE(OfferFences({kFirst[0], kFirst[1], kFirst[2]}));
+  EXPECT_FALSE(OfferFences({kFirstKeys[0], kFirstKeys[1]}));
+  EXPECT_FALSE(OfferFences({kFirstKeys[0] - 1, kFirstKeys[1], kFirstKeys[2]}));
+  EXPECT_FALSE(OfferFences({kFirstKeys[0], kFirstKeys[1], kLastKey + 1}));
+  EXPECT_TRUE(OfferFences({kFirstKeys[0], kFirstKeys[1], kFirstKeys[2]}));
 }
 
 // A walk over blocks in frames would find the keys out of order.
 TEST_F(ForgedBlocksTest, FramesTakeNoBlockWithKeysOfAnotherOne) {
-  ASSERT_TRUE(OfferFences({kFirst[0], kFirst[1], kFirst[2]}));
-  for (const uint64_t other : {kFirst[0], kFirst[1] - 1, kFirst[1] + 1, kFirst[2], kLastKey}) {
+  ASSERT_TRUE(OfferFences({kFirstKeys[0], kFirstKeys[1], kFirstKeys[2]}));
+  for (const uint64_t other :
+       {kFirstKeys[0], kFirstKeys[1] - 1, kFirstKeys[1] + 1, kFirstKeys[2], kLastKey}) {
     EXPECT_FALSE(OfferBlock(2, other)) << other;
   }
-  EXPECT_TRUE(OfferBlock(2, kFirst[1]));
+  EXPECT_FALSE(OfferBlock(2, kFirstKeys[1], 8)) << "it ends among the keys of the next block";
+  EXPECT_TRUE(OfferBlock(2, kFirstKeys[1]));
   EXPECT_FALSE(OfferBlock(3, kLastKey));
-  EXPECT_TRUE(OfferBlock(3, kFirst[2]));
+  EXPECT_TRUE(OfferBlock(3, kFirstKeys[2]));
 }
 
 // Leaves the frames what the index does not take.

@@ -24,8 +24,8 @@ std::vector<WriteBatch::Record> RandomRecords(uint32_t bucket, uint32_t count, c
 }
 
 TEST(BatchPlanTest, ManyRecordsOfABucketComeInOrderOfKey) {
-  constexpr uint32_t kFew = BatchPlan::kMaxUnsorted;
-  constexpr uint32_t kMany = BatchPlan::kMaxUnsorted + 1;
+  constexpr uint32_t kFew = BatchPlan::kMaxUnsortedRecords;
+  constexpr uint32_t kMany = BatchPlan::kMaxUnsortedRecords + 1;
   const std::vector<char> values(kFew + kMany);
   TempDir dir;
   const auto log = OpenLog(TinyLogOptions(), dir.path());

@@ -44,12 +44,12 @@ class SegmentTableTest : public testing::Test {
       grown_[file] = place_count;
       return Status::Ok();
     };
-    return table_->Give(bucket, index, AnyBytes(), has_room, grow);
+    return table_->Give(bucket, index, FreeBytesOf(), has_room, grow);
   }
-  // Free space of each file; without an entry it is large.
-  std::function<uint64_t(uint32_t)> AnyBytes() {
-    return [this](uint32_t file) {
-      const auto found = free_bytes_.find(file);
+  // Free space of each path; without an entry it is large.
+  std::function<uint64_t(size_t)> FreeBytesOf() {
+    return [this](size_t path) {
+      const auto found = free_bytes_.find(path);
       return found == free_bytes_.end() ? ~uint64_t{0} : found->second;
     };
   }
@@ -83,7 +83,7 @@ class SegmentTableTest : public testing::Test {
   std::unique_ptr<SegmentTable> table_;
   uint64_t damaged_count_ = 0;
   std::map<uint32_t, uint64_t> grown_;
-  std::map<uint32_t, uint64_t> free_bytes_;
+  std::map<size_t, uint64_t> free_bytes_;
 };
 
 }  // namespace engine_race::test

@@ -68,7 +68,7 @@ TEST_F(SegmentTableTest, OtherSegmentsAreGivenWhileAFileGrows) {
     grown_[file] = std::max(grown_[file], place_count);
     return Status::Ok();
   };
-  ASSERT_TRUE(table_->Give(0, 0, AnyBytes(), has_room, grow).ok());
+  ASSERT_TRUE(table_->Give(0, 0, FreeBytesOf(), has_room, grow).ok());
   SegmentPlace place;
   ASSERT_TRUE(table_->Find(0, 0, &place));
   EXPECT_EQ(place.file, other.file);
@@ -96,20 +96,23 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
 TEST_F(SegmentTableTest, APathThatLacksSpaceIsLeftOutWhileAnotherHasMore) {
   paths_ = {{0, 1, format::kMaxFilePlaces}, {1, 1, format::kMaxFilePlaces}};
   ASSERT_TRUE(Load().ok());
-  const uint64_t owed_bytes = 4 * geometry_.segment_value_bytes();
-  free_bytes_ = {{0, owed_bytes - 1}, {1, owed_bytes}};
+  const uint64_t unfilled_bytes = 4 * geometry_.segment_value_bytes();
+  free_bytes_ = {{0, unfilled_bytes - 1}, {1, 2 * unfilled_bytes}};
   for (uint64_t index = 0; index < 6; ++index) ASSERT_TRUE(Give(0, index).ok());
   EXPECT_EQ(table_->given_count(0), 0U);
   EXPECT_EQ(table_->given_count(1), 6U);
-  free_bytes_ = {{0, owed_bytes}, {1, owed_bytes}};
+  free_bytes_ = {{0, unfilled_bytes}, {1, unfilled_bytes}};
   for (uint64_t index = 6; index < 10; ++index) ASSERT_TRUE(Give(0, index).ok());
   EXPECT_EQ(table_->given_count(0), 2U) << "in turn";
-  free_bytes_ = {{0, 2}, {1, 1}};
+  free_bytes_ = {{0, 5}, {1, 1}};
   for (uint64_t index = 10; index < 14; ++index) ASSERT_TRUE(Give(0, index).ok());
   EXPECT_EQ(table_->given_count(0), 6U) << "where there is most";
-  free_bytes_ = {{0, 0}, {1, 0}};
+  free_bytes_ = {{0, 5}, {1, 3}};
   for (uint64_t index = 14; index < 18; ++index) ASSERT_TRUE(Give(0, index).ok());
-  EXPECT_EQ(table_->given_count(0), 8U) << "in turn again: a write tells whether there is any";
+  EXPECT_EQ(table_->given_count(0), 8U) << "in turn, where there is about as much";
+  free_bytes_ = {{0, 0}, {1, 0}};
+  for (uint64_t index = 18; index < 22; ++index) ASSERT_TRUE(Give(0, index).ok());
+  EXPECT_EQ(table_->given_count(0), 10U) << "in turn: a write tells whether there is any";
 }
 
 TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
@@ -217,8 +220,8 @@ TEST_F(SegmentTableTest, TwoEntriesOfOneSegmentAreCorruption) {
       io::File::Open(dir_fd_.get(), "copy", io::Access::kReplace, io::Caching::kBuffered, &copy)
           .ok());
   ASSERT_TRUE(other->Load(copy, &damaged_count_).ok());
-  ASSERT_TRUE(other->Give(1, 0, AnyBytes(), has_room, grow).ok());
-  ASSERT_TRUE(other->Give(0, 0, AnyBytes(), has_room, grow).ok());
+  ASSERT_TRUE(other->Give(1, 0, FreeBytesOf(), has_room, grow).ok());
+  ASSERT_TRUE(other->Give(0, 0, FreeBytesOf(), has_room, grow).ok());
   format::SegmentEntry entry;
   ASSERT_TRUE(copy.Read(&entry, sizeof(entry), sizeof(entry)).ok());
   ASSERT_TRUE(file_.Write(&entry, sizeof(entry), sizeof(entry)).ok());

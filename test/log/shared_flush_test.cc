@@ -42,7 +42,7 @@ class SharedFlushTest : public RowMoverTest {
   std::thread::id other_;
 };
 
-TEST_F(SharedFlushTest, ASyncAfterItFails) {
+TEST_F(SharedFlushTest, ASyncFailsAfterAFailureOfAnotherThread) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
   ASSERT_TRUE(log_->mover().Settle().ok());
   const uint64_t synced = log_->SyncedWatermark(0);
@@ -52,7 +52,7 @@ TEST_F(SharedFlushTest, ASyncAfterItFails) {
   EXPECT_EQ(log_->SyncedWatermark(0), synced);
 }
 
-TEST_F(SharedFlushTest, NothingIsFreedAfterIt) {
+TEST_F(SharedFlushTest, NothingIsFreedAfterAFailureOfAnotherThread) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
   FailFlushOfAnotherThread(CallKind::kPwrite, format::kRowsName,
                            [&] { EXPECT_EQ(log_->mover().Settle().code(), Code::kIOError); });

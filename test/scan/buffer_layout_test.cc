@@ -48,7 +48,7 @@ TEST(BufferLayoutTest, NoSlotTakesMoreThanAReadOfItsOwn) {
     const BufferLayout layout{ValueLayout(size)};
     uint64_t most_bytes = 0;
     for (uint64_t slot = 0; slot < 5 * format::kSegmentRecords; ++slot) {
-      const Blocks blocks = layout.BlocksOf(slot, 1);
+      const Blocks blocks = layout.BlocksOf(slot);
       most_bytes = std::max(most_bytes, blocks.size_bytes);
       EXPECT_EQ(blocks.skip_bytes % layout.position_bytes(), 0u);
     }

@@ -194,7 +194,8 @@ class SizedPlanTest : public ::testing::TestWithParam<uint32_t> {
     // By the first byte in memory: the first byte in the bucket, and how many.
     std::map<uint64_t, std::pair<uint64_t, uint64_t>> reads;
     for (const PlannedRead& read : plan.reads) {
-      const Blocks blocks = layout_.BlocksOf(read.first_slot, read.slot_count);
+      const Blocks blocks = BlocksAround(layout_.SlotOffset(read.first_slot),
+                                         uint64_t{read.slot_count} * layout_.slot_bytes());
       EXPECT_EQ(blocks.offset % kIoAlignment, 0u);
       const uint64_t begin = read.first_position * unit;
       EXPECT_EQ(begin % kIoAlignment, 0u);
@@ -238,7 +239,7 @@ class SizedPlanTest : public ::testing::TestWithParam<uint32_t> {
   size_t CountBlocks(const std::vector<uint32_t>& slots) const {
     std::set<uint64_t> blocks;
     for (const uint32_t slot : slots) {
-      const Blocks around = layout_.BlocksOf(slot, 1);
+      const Blocks around = layout_.BlocksOf(slot);
       for (uint64_t at = 0; at < around.size_bytes; at += kIoAlignment) {
         blocks.insert(around.offset + at);
       }
@@ -279,7 +280,7 @@ TEST_P(SizedPlanTest, ABlockIsReadOnceForAllItsValues) {
   Check(slots, 4 * format::kSegmentRecords, plan);
   size_t read_blocks = 0;
   for (const PlannedRead& read : plan.reads) {
-    read_blocks += layout_.BlocksOf(read.first_slot, read.slot_count).size_bytes / kIoAlignment;
+    read_blocks += read.BlocksOf(layout_.slot_bytes()).size_bytes / kIoAlignment;
   }
   // But one where a buffer ends.
   EXPECT_GE(read_blocks, CountBlocks(slots));
@@ -289,8 +290,8 @@ TEST_P(SizedPlanTest, ABlockIsReadOnceForAllItsValues) {
 TEST_P(SizedPlanTest, GapsAreReadAlongUpTo32KiB) {
   // Of whole blocks, between the slot at 0 and the next one.
   for (uint32_t next = 2; next < format::kSegmentRecords; ++next) {
-    const Blocks first = layout_.BlocksOf(0, 1);
-    const Blocks second = layout_.BlocksOf(next, 1);
+    const Blocks first = layout_.BlocksOf(0);
+    const Blocks second = layout_.BlocksOf(next);
     const uint64_t first_end = first.offset + first.size_bytes;
     const uint64_t gap_bytes = second.offset < first_end ? 0 : second.offset - first_end;
     const LoadPlan plan = PlanOf({0, next}, 1000, /*max_positions=*/uint64_t{1} << 29);
