@@ -147,8 +147,9 @@ Status Recovery::RedoBatches(std::vector<BucketState>* states) {
     }
     return Status::Ok();
   }));
-  // Its intent goes when its counts are durable. A failure has latched: the store serves reads.
-  if (has_large && !writer_.Flush(context_.files.counts).ok()) return Status::Ok();
+  // Its intent goes when its counts are durable. A store that has latched serves reads.
+  if (has_large && context_.latch.latched()) return Status::Ok();
+  if (has_large) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
   return context_.reserve.Write([&] { return EraseIntents(context_.files); });
 }
 

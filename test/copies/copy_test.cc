@@ -313,8 +313,11 @@ TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheLogs) {
 
 TEST_F(CopyTest, ARootOfTheIndexThatIsNoFileKeepsNothingFromACopy) {
   Fill(TinyLogOptions(), 30, 1);
-  fs::create_directory(source() + "/" + format::kIndexRootName);
+  const std::string root = source() + "/" + format::kIndexRootName;
+  fs::create_directory(root);
   ASSERT_TRUE(Copy().ok());
+  // An opening refuses such a root.
+  fs::remove(root);
   ExpectEqual(copy(), 30);
 }
 

@@ -18,7 +18,7 @@ using test::Model;
 using test::Order;
 using test::Shape;
 
-constexpr uint32_t kSplitKeys = 500;
+constexpr uint32_t kKeysOfPart = 500;
 
 TEST(BatchRoomTest, RoomThatWasPromisedIsGivenOnce) {
   constexpr uint32_t kBatch = 20000;
@@ -38,11 +38,11 @@ TEST(BatchRoomTest, ABatchTakesMemoryForItsRecords) {
   constexpr uint32_t kParts = 200;
   constexpr uint32_t kBatch = 4000;
   const std::vector<KeyRecord> records =
-      MakeRecords(Shape::kUniform, kParts * kSplitKeys, Order::kAlong);
+      MakeRecords(Shape::kUniform, kParts * kKeysOfPart, Order::kAlong);
   BucketIndex index;
-  index.set_split_keys(kSplitKeys);
+  index.set_split_keys(kKeysOfPart);
   index.Expect();
-  ASSERT_TRUE(index.Install(test::RowOf(records, kSplitKeys), false).ok());
+  ASSERT_TRUE(index.Install(test::RowOf(records, kKeysOfPart), false).ok());
   Model model(records);
   const uint64_t bytes = index.memory_bytes();
   std::mt19937_64 random(7);
@@ -65,9 +65,9 @@ TEST(BatchRoomTest, ABatchTakesMemoryForItsRecords) {
 
 // The second one has the only part split.
 TEST(BatchRoomTest, LargeBatchesInARowTakeMemoryForTheirRecords) {
-  constexpr uint32_t kBatch = 20 * kSplitKeys;
+  constexpr uint32_t kBatch = 20 * kKeysOfPart;
   BucketIndex index;
-  index.set_split_keys(kSplitKeys);
+  index.set_split_keys(kKeysOfPart);
   index.Expect();
   ASSERT_TRUE(index.Install({}, false).ok());
   const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 2 * kBatch, Order::kAlong);
