@@ -1,6 +1,7 @@
 #!/bin/bash
 # Tests cluster/: the packages' tests, in CI under the race detector only if SCOPE has `go`, and a short run
-# of bin/cluster-check over real processes. The last line is "N passed, N failed[, N skipped]", or "skipped: " and the reason.
+# of bin/cluster-check over real processes. The last line is "N passed, N failed[, N skipped]", or
+# "skipped: " and the reason.
 #
 # CLUSTER_CHECK_ARGS are further flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
 # CLUSTER_HISTORIES is the count of histories, 0 for none. CLUSTER_CHECK_TIMEOUT is the limit of each

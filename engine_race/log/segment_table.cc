@@ -69,7 +69,7 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
 // Segments of a bucket go to the paths in turn, as a rule. So one entry of a bucket may stand for a
 // segment on each path: a power loss that cuts the table may leave the entries of one path alone.
 // It may also cut off the last entries of each file. Of a path that was left out before, it may
-// leave more entries than that, which then count as damaged. None of them is of a synced segment.
+// leave more entries than that, which then count as damaged.
 Status SegmentTable::MostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include "engine_race/base/assert.h"
 #include "engine_race/base/file_system.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"

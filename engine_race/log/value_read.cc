@@ -22,8 +22,8 @@ Status ValueRead::Failure(const BucketLog& log, int error) const noexcept {
 Status ValueRead::Read(const BucketLog& log, char* buffer) const {
   const SlotLocation location = log.slots().LocateValues(bucket, first_slot);
   if (!location.found()) return log.LostValue(bucket, first_slot);
-  const io::ReadRequest request = RequestFor(log, buffer);
-  return location.file->Read(buffer, request.size_bytes, request.offset);
+  const Blocks blocks = BlocksOf(log.geometry().slot_bytes());
+  return location.file->Read(buffer, blocks.size_bytes, location.offset - blocks.skip_bytes);
 }
 
 }  // namespace engine_race
