@@ -1,7 +1,8 @@
 #!/bin/bash
 # Prints what a change concerns, one word a line, so that CI runs these tests and no others:
 #
-#   engine   the engine's tests, under sanitizers too, with power cuts, packages, Python and Java
+#   engine   the engine's tests, under sanitizers too, with power cuts
+#   bindings Python, Java, Rust, packages and judges
 #   harness  the tests of harness/
 #   bench    a tiny run of each bench
 #   numa     guests with NUMA nodes
@@ -12,7 +13,7 @@
 #   report   the pages of bin/report in a browser
 #   bare     the wheel in a Debian without a compiler
 #
-# To these .ci/run adds parts of the long runs, see test/runs.mk.
+# To these .ci/run adds parts of the long runs and one of the bindings, see test/runs.mk.
 #
 #   scripts/scope.sh           of the difference between this tree and its merge base with the main branch
 #   scripts/scope.sh --base    prints that merge base instead, or nothing
@@ -22,7 +23,7 @@
 # in the main branch, no difference. A path that no rule names concerns everything.
 set -uo pipefail
 
-words="engine harness bench numa nvme lint service go report bare"
+words="engine bindings harness bench numa nvme lint service go report bare"
 everything() { tr ' ' '\n' <<< "$words"; exit 0; }
 
 # A candidate in which HEAD lies says nothing about what was tested before HEAD.
@@ -50,8 +51,8 @@ words_of() {
     engine_race/numa/* | engine_race/base/cpu* | test/numa/*) echo engine numa lint ;;
     engine_race/io/* | test/io/* | engine_race/log/*device*) echo engine nvme lint service ;;
     engine_race/*/*.cc | engine_race/*/*.h) echo engine lint service ;;
-    include/engine_race_c.h) echo engine harness bench lint service go ;;
-    engine_race/* | include/*) echo engine harness bench lint service ;;
+    include/engine_race_c.h) echo engine bindings harness bench lint service go ;;
+    engine_race/* | include/*) echo engine bindings harness bench lint service ;;
     harness/numa/* | harness/apps/numa* | test/harness/numa/* | test/harness/apps/numa*) echo harness bench numa lint ;;
     harness/guest/*) echo engine numa nvme lint ;;
     # The kill trials of the engine run it.
@@ -64,27 +65,27 @@ words_of() {
     test/harness/*) echo harness engine ;;
     test/scripts/*) echo report ;;
     test/mutants/* | test/fuzz/*) echo - ;;
-    test/*/*.cc | test/*/*.h | test/judges/*) echo engine ;;
+    test/judges/*) echo bindings ;;
+    test/*/*.cc | test/*/*.h) echo engine ;;
     test/*.h) echo engine harness ;;
     scripts/report/*) echo report ;;
     scripts/numa_guest.py) echo numa ;;
     scripts/nvme_guest.py) echo nvme ;;
-    scripts/powercut.py | scripts/test_package.sh | scripts/test_judges.sh) echo engine ;;
-    scripts/package/* | scripts/test_python.sh | scripts/test_bare_debian.sh | python/*) echo engine bare ;;
-    scripts/test_rust.sh | bindings/rust/* | bindings/read_cost.c) echo engine ;;
-    scripts/test_java.sh | bindings/java/*) echo engine ;;
+    scripts/powercut.py) echo engine ;;
+    scripts/package/* | scripts/test_package.sh | scripts/test_judges.sh) echo bindings bare ;;
+    scripts/test_python.sh | scripts/test_bare_debian.sh | python/*) echo bindings bare ;;
+    scripts/test_rust.sh | scripts/test_java.sh | bindings/*) echo bindings ;;
     scripts/test_cluster.sh | scripts/check_go.sh | scripts/cluster_demo.sh) echo service go ;;
     scripts/cluster_mutants.py | scripts/mutants.py | scripts/soak.sh | scripts/flaky.sh) echo - ;;
     scripts/check_prose.py | scripts/check_docs.py | scripts/check_house.sh | scripts/check_layers.sh) echo - ;;
     # Tests of the package run the snippets, and compare the page of its names.
-    docs/python*) echo engine bare ;;
-    docs/rust*) echo engine ;;
-    docs/java*) echo engine ;;
+    docs/python*) echo bindings bare ;;
+    docs/rust* | docs/java*) echo bindings ;;
     docs/* | README.md | CHANGELOG.md) echo - ;;
     # How programs are built and tests are run. Guests run programs that other tests run too, and those
     # of the guests are built in any scope.
     Makefile | */programs.mk | test/rooms.mk | test/runs.mk | .ci/run | scripts/run_tests.sh | scripts/scope.sh)
-      echo engine harness bench lint service go report bare ;;
+      echo engine bindings harness bench lint service go report bare ;;
     *) echo "$words" ;;
   esac
 }

@@ -86,7 +86,7 @@ check_histories() {  # name, flags...
 }
 
 check_all_faults() {
-  local histories=${CLUSTER_HISTORIES:-29}
+  local histories=${CLUSTER_HISTORIES:-15}
   if [ ! -x bin/cluster-check ] || [ ! -x bin/engine-raced ]; then
     fail "bin/cluster-check or bin/engine-raced was not built"
     return

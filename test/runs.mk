@@ -6,23 +6,27 @@
 # in any scope.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
-# come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. Of the
-# sanitized programs CI gives one, or half of tsan-rest, and a quarter of paged, by the commit's hash: each
-# takes long to compile or to run.
+# come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. By the
+# commit's hash CI gives one of the sanitized programs, or half of tsan-rest, an eighth of paged, and one part
+# of the bindings: each takes long to compile or to run.
 in_two = $(1):1/2 $(1):2/2
 # The parts $(2):1/N$(4) to $(2):N/N$(4) of a run, which $(3) lists, each if its word $(1):I/N is in scope.
 parts_in_scope = $(foreach part,$(3),$(call in_scope,$(1):$(part),$(2):$(part)$(4)))
 # $(2)PROGRAM of each sanitized program whose word FLAVOUR-PROGRAM is in scope.
 sanitized_in_scope = $(foreach program,$(quick_sanitized_programs),$(call in_scope,$(1)-$(program),$(2)$(program)))
+bindings_1 := python
+bindings_2 := rust java
+bindings_3 := package judges
+bindings_in_scope = $(foreach part,1 2 3,$(call in_scope,bindings bindings:$(part),$(bindings_$(part))))
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) $(call in_scope,bench,benches) \
-             $(call in_scope,engine,$(call parts_in_scope,paged,checked/e2e,1/4 2/4 3/4 4/4,+paged) \
+             $(call in_scope,engine,$(call parts_in_scope,paged,checked/e2e,$(foreach i,1 2 3 4 5 6 7 8,$i/8),+paged) \
                $(call parts_in_scope,tsan-rest,tsan/rest,1/2 2/2) $(call sanitized_in_scope,asan,asan/) \
                $(call sanitized_in_scope,tsan,tsan/) checked/faults) $(call in_scope,numa,numa) \
-             $(call in_scope,engine,python rust java checked/power package) \
+             $(call in_scope,engine,checked/power) $(bindings_in_scope) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
-             $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
+             $(call in_scope,engine,powercut) $(call in_scope,nvme,nvme) \
              $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms))))
 long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
              $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
@@ -86,8 +90,11 @@ mutants: build-checked  ## re-introduces known faults, one by one: a test must f
         build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
-build_unsanitized := build-checked build-cluster library shared numa-guests-built \
-                     $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
+# Of the programs those that a run in scope needs: build-checked compiles all of their sources, too.
+needed_programs := $(call in_scope,numa,numa-guests-built) $(call in_scope,report bindings bindings:3,$(report_program)) \
+  $(filter-out $(left_out),$(call in_scope,bindings bindings:1,$(BIN)/bench) \
+    $(call in_scope,bindings bindings:3,$(installed_programs) $(BIN)/compare))
+build_unsanitized := build-checked build-cluster library shared guest $(needed_programs)
 build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 # build-all does not call build-rest: two makes of one flavour at once would write the same files.
 build-all: build-asan build-tsan build-fuzz $(build_unsanitized)

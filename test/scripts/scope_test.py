@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "scripts" / "scope.sh"
-ALL = "engine harness bench numa nvme lint service go report bare".split()
+ALL = "engine bindings harness bench numa nvme lint service go report bare".split()
 
 
 def run(*command, cwd, **options):
@@ -30,11 +30,12 @@ class PathsTest(unittest.TestCase):
         self.assertEqual(scope_of("harness/bench/report.cc"), ["harness", "bench", "lint"])
         self.assertEqual(scope_of("test/log/tail_test.cc"), ["engine"])
         self.assertEqual(scope_of("docs/format.md"), [])
-        self.assertEqual(scope_of("docs/python.md", "docs/python-api.md"), ["engine", "bare"])
+        self.assertEqual(scope_of("docs/python.md", "docs/python-api.md"), ["bindings", "bare"])
 
     def test_a_door_of_the_library_concerns_the_harness(self):
         self.assertIn("harness", scope_of("engine_race/store.h"))
         self.assertIn("service", scope_of("include/engine_race_c.h"))
+        self.assertIn("bindings", scope_of("include/engine_race_c.h"))
 
     def test_words_add_up(self):
         self.assertEqual(scope_of("docs/format.md", "cluster/go.mod", "test/log/tail_test.cc"),
