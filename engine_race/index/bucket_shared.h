@@ -2,26 +2,21 @@
 // counts of their memory, Paging, and which of them may hold records.
 // It also lists the buckets that keep history for views, and sweeps history that no view needs.
 //
-// A sweep is a pass over the listed buckets, in steps. Each step looks at one part of one bucket. A
-// write or a release of the oldest view only requests a pass. The first request starts a thread,
-// which takes steps until no request is left. If the system refuses the thread, each request takes
-// one step.
+// A write or a release of the oldest view only requests a sweep, which the keeper makes. A sweep
+// goes over the listed buckets, part by part. It excludes the readers and writers of a bucket only
+// while it exchanges the history of one part.
 //
-// No lock is held between two steps. A step excludes the readers and writers of its bucket only
-// while it exchanges a history.
-//
-// Thread safety: every call from any thread, except Watch.
+// Thread safety: every call from any thread, except Watch. One thread sweeps.
 #ifndef ENGINE_RACE_INDEX_BUCKET_SHARED_H_
 #define ENGINE_RACE_INDEX_BUCKET_SHARED_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/index/byte_count.h"
 #include "engine_race/index/held_buckets.h"
 #include "engine_race/index/live_versions.h"
@@ -51,10 +46,9 @@ class BucketShared : public ViewRegistry::Sweeper {
   struct Work {
     uint64_t merged_records = 0;  // keys and undo records that merges have written
     uint64_t swept_records = 0;   // undo records that sweeps have looked at
-    uint64_t sweep_steps = 0;
   };
 
-  // `placement` is of the sweeping thread, and of memory that merges take. `frames`, which may be
+  // `placement` is of memory that merges take. `frames`, which may be
   // null, have the epochs of readers. Both outlive this object. May throw std::bad_alloc.
   explicit BucketShared(const numa::StorePlacement& placement, l1::FrameCache* frames = nullptr)
       : placement_(placement),
@@ -64,7 +58,7 @@ class BucketShared : public ViewRegistry::Sweeper {
   BucketShared(const BucketShared&) = delete;
   BucketShared& operator=(const BucketShared&) = delete;
   // The registry must be closed before a bucket or this object is destroyed.
-  ~BucketShared() { Stop(); }
+  ~BucketShared() = default;
 
   // To be called before anything else.
   void Watch(ViewRegistry* views) {
@@ -112,18 +106,16 @@ class BucketShared : public ViewRegistry::Sweeper {
   // Lists the link's bucket, which has history.
   void Add(SweepLink* link) noexcept;
 
+  // Wakes the keeper.
   void RequestSweep() noexcept override;
-  void Stop() noexcept override;
+  bool sweep_is_due() const { return sweep_is_due_.load(); }
+  // Makes the sweep that was requested, if one was, until `must_stop` says so. Without the locks of
+  // buckets.
+  void Sweep(FunctionRef<bool()> must_stop) noexcept;
 
  private:
-  // The sweeping thread runs this.
-  void Run() noexcept;
-  bool StartThread() noexcept;  // under mutex_
-  // Takes one step. One thread at a time: under step_mutex_.
-  void Step() noexcept;
-  void BeginPass() noexcept;
-  bool FindBucket() noexcept;
-  void EndPass() noexcept;
+  // The next bucket of *left, off the list; null at its end.
+  SweepLink* Unlist(SweepLink** left) noexcept;
 
   const numa::StorePlacement& placement_;
   const std::unique_ptr<l1::EpochManager> own_epochs_;  // null: the frames have them
@@ -136,25 +128,10 @@ class BucketShared : public ViewRegistry::Sweeper {
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> merged_records_{0};
   std::atomic<uint64_t> swept_records_{0};
-  std::atomic<uint64_t> sweep_steps_{0};
-
   ByteCount part_bytes_;
+  std::atomic<bool> sweep_is_due_{false};
   std::mutex mutex_;
-  SweepLink* first_ = nullptr;  // here and below: under mutex_
-  uint64_t requested_ = 0;      // passes that were asked for
-  uint64_t served_ = 0;         // of them, those made before a finished pass began
-  bool is_stopping_ = false;
-  std::condition_variable wake_;
-  std::thread thread_;
-
-  std::mutex step_mutex_;
-  bool is_sweeping_ = false;  // here and below: under step_mutex_, the pass under way
-  uint64_t pass_request_ = 0;
-  LiveVersions live_;
-  SweepLink* left_ = nullptr;  // its buckets not yet begun; links are under mutex_ too
-  SweepLink* swept_ = nullptr;
-  uint64_t next_key_ = 0;
-  bool keeps_history_ = false;
+  SweepLink* first_ = nullptr;  // under mutex_, and so are all links
 };
 
 }  // namespace engine_race

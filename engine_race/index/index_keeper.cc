@@ -40,11 +40,12 @@ constexpr std::chrono::milliseconds kShortestWait{10};
 }  // namespace
 
 IndexKeeper::IndexKeeper(BucketLog* log, const Options& options, std::span<BucketIndex> buckets,
-                         Paging* paging, RootWriter* roots, LoseFn lose, ReadsFn reads)
+                         BucketShared* shared, RootWriter* roots, LoseFn lose, ReadsFn reads)
     : log_(*log),
       options_(options),
       buckets_(buckets),
-      paging_(*paging),
+      shared_(*shared),
+      paging_(*shared->paging()),
       roots_(*roots),
       lose_(std::move(lose)),
       reads_(std::move(reads)),
@@ -153,6 +154,7 @@ void IndexKeeper::Report(const Status& status) {
 }
 
 void IndexKeeper::Step() {
+  shared_.Sweep([this] { return IsStopping(); });
   for (const Paging::Request& request : paging_.TakeRequests()) {
     if (IsStopping()) return;
     Serve(request);

@@ -1,5 +1,6 @@
 // The keeper of an index: a thread that moves runs between memory and disk ahead of need. It also
-// merges the deltas of paged parts, and has roots written with which the next opening begins.
+// merges the deltas of paged parts, sweeps history that no view needs, and has roots written with
+// which the next opening begins.
 //
 // The keeper pages all runs when the index does not fit its memory. It makes runs flat again when
 // they are read and all would fit. It writes runs that are not on disk when the store was hardly
@@ -24,6 +25,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/bucket_index.h"
+#include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/index/root_writer.h"
 #include "engine_race/l1/extent_image.h"
@@ -40,7 +42,7 @@ class IndexKeeper {
 
   // All outlive it.
   IndexKeeper(BucketLog* log, const Options& options, std::span<BucketIndex> buckets,
-              Paging* paging, RootWriter* roots, LoseFn lose, ReadsFn reads);
+              BucketShared* shared, RootWriter* roots, LoseFn lose, ReadsFn reads);
   IndexKeeper(const IndexKeeper&) = delete;
   IndexKeeper& operator=(const IndexKeeper&) = delete;
   // Stops the thread after its present step.
@@ -94,6 +96,7 @@ class IndexKeeper {
   BucketLog& log_;
   const Options& options_;
   const std::span<BucketIndex> buckets_;
+  BucketShared& shared_;
   Paging& paging_;
   RootWriter& roots_;
   const LoseFn lose_;

@@ -96,12 +96,12 @@ Status Index::StartKeeper() {
       Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
     };
     impl.keeper = std::make_unique<IndexKeeper>(
-        impl.log, impl.options, impl.all(), impl.paging.get(), impl.roots.get(), lose, impl.reads);
+        impl.log, impl.options, impl.all(), impl.shared.get(), impl.roots.get(), lose, impl.reads);
     // Release: pairs with the load in ReadyKeeper.
     impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
     const Paging& paging = *impl.paging;
     const bool has_work = paging.HasRunsToPage() || paging.HasLargeDeltas() ||
-                          paging.has_requests() || paging.NextTry();
+                          paging.has_requests() || paging.NextTry() || impl.shared->sweep_is_due();
     if (impl.options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
     return Status::Ok();
   });

@@ -176,14 +176,21 @@ uint64_t Paging::waiting_count() const {
 }
 
 void Paging::Ask(BucketIndex* bucket, Work work) noexcept {
-  std::function<void()> wake;
+  bool is_new = false;
   (void)Guarded([&] {
     const std::lock_guard lock(mutex_);
     const Request request = {bucket, work};
-    if (std::find(requests_.begin(), requests_.end(), request) != requests_.end()) {
-      return Status::Ok();
-    }
-    if (requests_.size() < kMaxRequests) requests_.push_back(request);
+    is_new = std::find(requests_.begin(), requests_.end(), request) == requests_.end();
+    if (is_new && requests_.size() < kMaxRequests) requests_.push_back(request);
+    return Status::Ok();
+  });
+  if (is_new) Wake();
+}
+
+void Paging::Wake() noexcept {
+  std::function<void()> wake;
+  (void)Guarded([&] {
+    const std::lock_guard lock(mutex_);
     wake = wake_;
     return Status::Ok();
   });

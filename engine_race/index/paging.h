@@ -152,6 +152,7 @@ class Paging {
   void Ask(BucketIndex* bucket, Work work) noexcept;
   bool has_requests() const;
   std::vector<Request> TakeRequests();  // all
+  void Wake() noexcept;                 // the keeper, if there is one
   // Sets the function that wakes the keeper. It must not wait.
   void set_wake(std::function<void()> wake);
 

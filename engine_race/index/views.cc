@@ -66,12 +66,10 @@ Status ViewRegistry::CheckUsable() const {
 }
 
 void ViewRegistry::Close() noexcept {
-  Sweeper* sweeper = nullptr;
   {
     const std::lock_guard lock(sweeper_mutex_);
-    sweeper = std::exchange(sweeper_, nullptr);
+    sweeper_ = nullptr;
   }
-  if (sweeper != nullptr) sweeper->Stop();
   // Release: pairs with the acquire of closed() and of Iterator::Valid.
   fork_mark_.flag().store(false, std::memory_order_release);
   // Acquire and release: the thread that finds no view left deletes it, after all others are done.

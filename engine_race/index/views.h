@@ -43,9 +43,6 @@ class ViewRegistry {
     // Called by a thread that releases or moves a view and waits for this call: it must only note
     // the request.
     virtual void RequestSweep() noexcept = 0;
-    // Returns when no step of a sweep is under way. No step begins later. The registry sends no
-    // more requests.
-    virtual void Stop() noexcept = 0;
 
    protected:
     ~Sweeper() = default;
@@ -56,7 +53,7 @@ class ViewRegistry {
   static Status Create(ViewRegistry** registry);
   ViewRegistry(const ViewRegistry&) = delete;
   ViewRegistry& operator=(const ViewRegistry&) = delete;
-  // Stops the sweeper.
+  // The sweeper gets no request any more. No sweep may be under way.
   void Close() noexcept;
   // Whether Close was called. A view of a closed registry may only be released. In a forked child a
   // registry may look closed.

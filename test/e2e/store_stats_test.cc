@@ -259,7 +259,7 @@ TEST(StoreStatsTest, TheThreadsOfAStoreHaveNames) {
     }
     snapshot.Release();
     const std::set<std::string> wanted = {"er-checkpoint", "er-keeper", "er-pread", "er-read",
-                                          "er-reclaim",    "er-scan",   "er-stats", "er-sweep"};
+                                          "er-reclaim",    "er-scan",   "er-stats"};
     EXPECT_TRUE(Eventually([&] { return is_done && EngineThreads() == wanted; }))
         << testing::PrintToString(EngineThreads());
   }

@@ -1,8 +1,9 @@
-// Sweeps of records that no view can see: in bounded steps, by a thread of their own.
+// Sweeps of records that no view can see.
 #include "engine_race/index/bucket_shared.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -47,47 +48,29 @@ class BucketSharedTest : public ::testing::Test {
     }
   }
 
-  // Releases the view while no thread can be started.
-  void ReleaseWithoutThread(View* view) {
-    const RefuseMemory refuse(0);
-    ViewRegistry::Release(view);
-    EXPECT_TRUE(refuse.refused());
-  }
-  void RequestWithoutThread() {
-    const RefuseMemory refuse(0);
-    buckets_.shared().RequestSweep();
-    EXPECT_TRUE(refuse.refused());
-  }
-
   WatchedBuckets buckets_;
   KeyMap now_;
   uint32_t slot_ = kKeys;
 };
 
-TEST_F(BucketSharedTest, EverythingIsGivenBackWithoutAnotherCall) {
+TEST_F(BucketSharedTest, OneSweepGivesEverythingBack) {
   for (int round = 0; round < 5; ++round) {
     View view = buckets_.Take();
     OverwriteAll();
     EXPECT_GT(buckets_.shared().bytes(), kBuckets * kKeys * sizeof(UndoRecord) / 2);
-    const BucketShared::Work before = buckets_.shared().work();
+    const uint64_t before = buckets_.shared().work().swept_records;
     ViewRegistry::Release(&view);
-    test::ExpectNothingPinned(buckets_.shared());
-    const BucketShared::Work after = buckets_.shared().work();
-    // No step looks at more than one part, and no part is looked at again and again.
-    EXPECT_GE((after.sweep_steps - before.sweep_steps) * 2 * kSplit,
-              after.swept_records - before.swept_records);
-    EXPECT_LE(after.swept_records - before.swept_records, kBuckets * kKeys);
+    EXPECT_TRUE(buckets_.shared().sweep_is_due());
+    test::ExpectNothingPinned(&buckets_.shared());
+    EXPECT_FALSE(buckets_.shared().sweep_is_due());
+    // No part is looked at again.
+    EXPECT_LE(buckets_.shared().work().swept_records - before, kBuckets * kKeys);
     ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
   }
 }
 
 // Records that another view needs are copied, but not by the thread that releases the oldest view.
 TEST_F(BucketSharedTest, AReleaseCopiesNothing) {
-  View first = buckets_.Take();
-  OverwriteAll();
-  // Starts the thread.
-  ViewRegistry::Release(&first);
-  test::ExpectNothingPinned(buckets_.shared());
   View old = buckets_.Take();
   OverwriteAll();
   View younger = buckets_.Take();
@@ -103,68 +86,65 @@ TEST_F(BucketSharedTest, AReleaseCopiesNothing) {
     ViewRegistry::Release(&old);
     EXPECT_FALSE(refuse.refused());
   }
-  EXPECT_TRUE(test::Eventually([&] { return buckets_.shared().bytes() < before / 3; }));
+  EXPECT_EQ(buckets_.shared().bytes(), before);
+  buckets_.shared().Sweep(test::kNever);
+  EXPECT_LT(buckets_.shared().bytes(), before / 3);
   ASSERT_NO_FATAL_FAILURE(ExpectAllShow(younger.version, shown));
   ViewRegistry::Release(&younger);
-  test::ExpectNothingPinned(buckets_.shared());
+  test::ExpectNothingPinned(&buckets_.shared());
 }
 
-TEST_F(BucketSharedTest, WithoutAThreadACallTakesOneStep) {
+// So that a store which is closed waits for one part at most.
+TEST_F(BucketSharedTest, ASweepAsksBeforeEachPart) {
   View view = buckets_.Take();
   OverwriteAll();
-  uint64_t bytes = buckets_.shared().bytes();
-  const uint64_t all = bytes;
-  BucketShared::Work before = buckets_.shared().work();
-  ReleaseWithoutThread(&view);
-  uint64_t calls = 1;
-  while (true) {
-    const BucketShared::Work after = buckets_.shared().work();
-    ASSERT_EQ(after.sweep_steps - before.sweep_steps, 1u);
-    ASSERT_LE(after.swept_records - before.swept_records, kSplit);
-    ASSERT_LE(bytes - buckets_.shared().bytes(), kSplit * sizeof(UndoRecord) * 2);
-    bytes = buckets_.shared().bytes();
-    before = after;
-    if (bytes == 0) break;
-    RequestWithoutThread();
-    ASSERT_LT(++calls, 1000u);
-  }
-  EXPECT_GT(calls, all / (kSplit * sizeof(UndoRecord) * 2));
-  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
-  // A release that can start the thread again ends the pass.
-  View other = buckets_.Take();
-  OverwriteAll();
-  ViewRegistry::Release(&other);
-  test::ExpectNothingPinned(buckets_.shared());
+  ViewRegistry::Release(&view);
+  uint64_t seen = buckets_.shared().work().swept_records;
+  uint64_t most = 0;
+  buckets_.shared().Sweep([&] {
+    const uint64_t now = buckets_.shared().work().swept_records;
+    most = std::max(most, now - seen);
+    seen = now;
+    return false;
+  });
+  EXPECT_GT(most, 0U);
+  EXPECT_LE(most, kSplit);
+  EXPECT_EQ(buckets_.shared().bytes(), 0U);
 }
 
-// A pass drops records by the views that were live when it began. It must not miss views that are
-// taken during the pass.
-TEST_F(BucketSharedTest, AViewThatIsTakenDuringAPassKeepsWhatItShows) {
+TEST_F(BucketSharedTest, ASweepStops) {
+  View view = buckets_.Take();
+  OverwriteAll();
+  ViewRegistry::Release(&view);
+  int left = 3;
+  buckets_.shared().Sweep([&] { return left-- == 0; });
+  EXPECT_EQ(left, -1);
+  EXPECT_GT(buckets_.shared().bytes(), 0U);
+  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
+}
+
+// A sweep drops records by the views that were live when it began. It must not miss views that are
+// taken meanwhile.
+TEST_F(BucketSharedTest, AViewThatIsTakenDuringASweepKeepsWhatItShows) {
   View old = buckets_.Take();
   OverwriteAll();
-  ReleaseWithoutThread(&old);
-  EXPECT_GT(buckets_.shared().bytes(), 0u) << "the pass is under way";
-  View taken = buckets_.Take();
-  const KeyMap shown = now_;
-  OverwriteAll();
-  for (int call = 0; call < 300; ++call) RequestWithoutThread();
+  ViewRegistry::Release(&old);
+  View taken;
+  KeyMap shown;
+  int parts = 0;
+  buckets_.shared().Sweep([&] {
+    if (++parts == 3) {
+      taken = buckets_.Take();
+      shown = now_;
+      OverwriteAll();
+    }
+    return false;
+  });
+  EXPECT_GT(parts, 3);
   ASSERT_NO_FATAL_FAILURE(ExpectAllShow(taken.version, shown));
   ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
   ViewRegistry::Release(&taken);
-  test::ExpectNothingPinned(buckets_.shared());
-}
-
-// Buckets are destroyed while a pass is under way. The sanitizers report if it still looks at them.
-TEST(BucketSharedEndTest, AStoreEndsDuringAPass) {
-  for (uint64_t round = 0; round < test::Sized(50, 10); ++round) {
-    WatchedBuckets buckets(kBuckets, kSplit);
-    for (size_t b = 0; b < kBuckets; ++b) buckets.Install({}, b);
-    View view = buckets.Take();
-    for (uint32_t slot = 0; slot < 2 * kKeys; ++slot) {
-      for (size_t b = 0; b < kBuckets; ++b) buckets.Write(slot % kKeys, slot, false, b);
-    }
-    ViewRegistry::Release(&view);
-  }
+  test::ExpectNothingPinned(&buckets_.shared());
 }
 
 }  // namespace

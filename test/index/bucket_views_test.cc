@@ -120,7 +120,7 @@ class ViewsPlay {
   void ReleaseAll() {
     for (Watched& each : watched_) ViewRegistry::Release(&each.view);
     watched_.clear();
-    test::ExpectNothingPinned(buckets_.shared());
+    test::ExpectNothingPinned(&buckets_.shared());
   }
 
  private:
@@ -175,7 +175,7 @@ TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, wanted, kCount));
   }
   for (auto& [view, wanted] : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.shared());
+  test::ExpectNothingPinned(&buckets.shared());
 }
 
 // Deleted keys stay in the history of a part. Keys that are appended in their place must not go to
@@ -242,7 +242,7 @@ TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
   EXPECT_GT(buckets.shared().bytes(), kKeys / 2 * sizeof(UndoRecord));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
   ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.shared());
+  test::ExpectNothingPinned(&buckets.shared());
   // The bounds of what a view may pin, and of a delta's memory.
   EXPECT_LE(buckets.bucket().memory_bytes(), before + 24 * 1024);
 }
@@ -274,7 +274,7 @@ TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
   EXPECT_LT(buckets.bucket().memory_bytes(), 100 * kKeys + (64 << 10));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.version, shown, kKeys));
   ViewRegistry::Release(&old);
-  test::ExpectNothingPinned(buckets.shared());
+  test::ExpectNothingPinned(&buckets.shared());
 }
 
 TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
@@ -348,7 +348,7 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
   writer.join();
   EXPECT_EQ(wrong, 0U);
   for (View& view : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.shared());
+  test::ExpectNothingPinned(&buckets.shared());
 }
 }  // namespace
 }  // namespace engine_race

@@ -96,7 +96,7 @@ TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {
     ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
     ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
     ViewRegistry::Release(&view);
-    test::ExpectNothingPinned(churned.buckets().shared());
+    test::ExpectNothingPinned(&churned.buckets().shared());
   }
 }
 
@@ -150,7 +150,7 @@ TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   }
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   for (auto& [view, shown] : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().shared());
+  test::ExpectNothingPinned(&churned.buckets().shared());
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
 }
 
@@ -176,7 +176,7 @@ TEST(HeldViewTest, PartsOfHistoryAlone) {
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().shared());
+  test::ExpectNothingPinned(&churned.buckets().shared());
 }
 
 // One key with more superseded records than a part may have stays in one part. Its neighbours do
@@ -206,7 +206,7 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   // The youngest view first: each release of the oldest one looks at all others.
   for (; !views.empty(); views.pop_back()) ViewRegistry::Release(&views.back().first);
-  test::ExpectNothingPinned(churned.buckets().shared());
+  test::ExpectNothingPinned(&churned.buckets().shared());
 }
 
 // Parts that were split because of their history are merged again.
@@ -225,7 +225,7 @@ TEST(HeldViewTest, SplitPartsBecomeFewAgain) {
   }
   EXPECT_LE(churned.most_copied(), kMostCopied);
   for (View& view : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().shared());
+  test::ExpectNothingPinned(&churned.buckets().shared());
   for (int round = 0; round < 3; ++round) overwrite_all(&churned);
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   EXPECT_LE(churned.buckets().bucket().memory_bytes(),

@@ -120,7 +120,7 @@ TEST(HistoryTest, RefusedMemoryChangesNothing) {
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
     ViewRegistry::Release(&view);
   }
-  test::ExpectNothingPinned(buckets.shared());
+  test::ExpectNothingPinned(&buckets.shared());
 }
 
 TEST(HistoryTest, RefusedMemoryForViews) {

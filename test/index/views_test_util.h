@@ -16,7 +16,6 @@
 #include "engine_race/index/part_builder.h"
 #include "engine_race/index/views.h"
 #include "engine_race/numa/store_placement.h"
-#include "test/eventually.h"
 #include "test/index/index_test_util.h"
 
 namespace engine_race::test {
@@ -32,9 +31,12 @@ inline BucketIndex::Row RowOf(const std::vector<KeyRecord>& records, size_t spli
   return std::move(built.parts);
 }
 
-// Waits until the sweep's thread has freed all that was kept for views.
-inline void ExpectNothingPinned(const BucketShared& shared) {
-  EXPECT_TRUE(Eventually([&shared] { return shared.bytes() == 0; })) << shared.bytes();
+inline constexpr auto kNever = [] { return false; };
+
+// Makes the sweep that was requested, as the keeper does. It must free all that was kept for views.
+inline void ExpectNothingPinned(BucketShared* shared) {
+  shared->Sweep(kNever);
+  EXPECT_EQ(shared->bytes(), 0U);
 }
 
 // Some buckets with one registry of views. The first record of a bucket has slot 0.
