@@ -147,14 +147,13 @@ class Paging {
     Work work;
     bool operator==(const Request&) const = default;
   };
-  // Asks the keeper for work on a bucket. A request for which memory is refused is dropped: a later
-  // write or miss asks again. One that is there already is not added.
+  // Asks the keeper for work on a bucket, unless it was asked before. A request for which memory is
+  // refused is dropped: a later write or miss asks again.
   void Ask(BucketIndex* bucket, Work work) noexcept;
   bool has_requests() const;
   std::vector<Request> TakeRequests();  // all
   void Wake() noexcept;                 // the keeper, if there is one
-  // Sets the function that wakes the keeper. It must not wait.
-  void set_wake(std::function<void()> wake);
+  void set_wake(std::function<void()> wake);  // wakes the keeper, and does not wait
 
  private:
   static constexpr size_t kMaxRequests = 4096;
