@@ -151,8 +151,8 @@ class Paging {
   // refused is dropped: a later write or miss asks again.
   void Ask(BucketIndex* bucket, Work work) noexcept;
   bool has_requests() const;
-  std::vector<Request> TakeRequests();  // all
-  void Wake() noexcept;                 // the keeper, if there is one
+  std::vector<Request> TakeRequests();        // all
+  void Wake() noexcept;                       // the keeper, if there is one
   void set_wake(std::function<void()> wake);  // wakes the keeper, and does not wait
 
  private:
