@@ -39,18 +39,18 @@ void ExpectKeysComeBack(const Options& options, uint64_t count,
 }
 
 TEST(EndToEndTest, SequentialIntegers) {
-  ExpectKeysComeBack(Options(), Sized(12000, 2000), [](uint64_t i) { return i; });
+  ExpectKeysComeBack(Options(), Sized(PartOf(12000, 2), 2000), [](uint64_t i) { return i; });
 }
 
 TEST(EndToEndTest, AllKeysUnderOnePrefix) {
   std::mt19937_64 rng(1);
-  std::vector<uint64_t> keys(Sized(12000, 2000));
+  std::vector<uint64_t> keys(Sized(PartOf(12000, 2), 2000));
   for (uint64_t& key : keys) key = 0xabc0000000000000 | (rng() >> 10);
   ExpectKeysComeBack(Options(), keys.size(), [&](uint64_t i) { return keys[i]; });
 }
 
 TEST(EndToEndTest, UniformKeys) {
-  ExpectKeysComeBack(Options(), Sized(12000, 2000),
+  ExpectKeysComeBack(Options(), Sized(PartOf(12000, 2), 2000),
                      [](uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; });
 }
 
@@ -88,7 +88,7 @@ TEST(EndToEndTest, TinyGroupsOfEachSize) {
 
 TEST(EndToEndTest, OneKeyOverwrittenAMillionTimes) {
   TempDir dir;
-  const uint64_t count = Sized(PartOf(1000000, 4), 5000);
+  const uint64_t count = Sized(PartOf(1000000, 10), 5000);
   const uint64_t key = 0x123456789abcdef0;
   {
     const auto store = OpenStore(dir.path());
@@ -140,7 +140,7 @@ void ReopenManyTimes(const Options& options, uint64_t seed) {
   std::mt19937_64 rng(seed);
   Expected expected;
   const uint64_t keys = Sized(400, 100);
-  for (uint64_t opening = 1; opening <= Sized(40, 12); ++opening) {
+  for (uint64_t opening = 1; opening <= Sized(PartOf(40, 2), 12); ++opening) {
     const auto store = OpenStore(dir.path(), options);
     ASSERT_NE(store, nullptr);
     if (rng() % 3 == 0) ExpectHolds(store.get(), expected);
@@ -250,7 +250,7 @@ TEST(EndToEndTest, FullBucketSaysSoAndKeepsWhatItHas) {
 TEST(EndToEndTest, EveryBackendAndASmallBudgetGiveTheSame) {
   TempDir dir;
   Expected expected;
-  for (uint64_t i = 0; i < Sized(10000, 1000); ++i) expected[i * 0x9e3779b97f4a7c15] = 1;
+  for (uint64_t i = 0; i < Sized(PartOf(10000, 3), 1000); ++i) expected[i * 0x9e3779b97f4a7c15] = 1;
   {
     const auto store = OpenStore(dir.path());
     for (const auto& [key, version] : expected) PutWhole(store.get(), key, version);

@@ -19,7 +19,7 @@ TEST(EngineThreadsTest, ThreadsComeAndGoInAnyNumber) {
   std::unique_ptr<Engine> engine = OpenEngine(dir.path());
   uint64_t next = 0;
   for (const uint32_t writers : {1, 7, 64, 200, 3}) {
-    const uint64_t per_thread = Sized(60, 10);
+    const uint64_t per_thread = Sized(PartOf(60, 3), 10);
     RunThreads(writers, [&](uint32_t t) {
       for (uint64_t i = next + t * per_thread; i < next + (t + 1) * per_thread; ++i) {
         ASSERT_EQ(engine->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1)), kSucc);
@@ -49,7 +49,7 @@ TEST(EngineThreadsTest, SeveralEnginesInOneProcess) {
   for (uint32_t e = 0; e < kEngines; ++e) {
     engines.push_back(OpenEngine(dir.Join("store" + std::to_string(e))));
   }
-  const uint64_t count = Sized(500, 100);
+  const uint64_t count = Sized(PartOf(500, 2), 100);
   // Each thread goes through all engines, and leaves its mark as the version.
   RunThreads(8, [&](uint32_t t) {
     for (uint64_t i = t; i < count; i += 8) {
@@ -218,7 +218,7 @@ TEST(EngineThreadsTest, ManyThreadsOverwriteOneKey) {
 
 TEST(EngineThreadsTest, ScansStartTogetherLateAndNested) {
   TempDir dir;
-  const uint64_t count = Sized(20000, 2000);
+  const uint64_t count = Sized(PartOf(20000, 4), 2000);
   Expected expected;
   const auto store = OpenStore(dir.path());
   for (uint64_t i = 0; i < count; ++i) {
