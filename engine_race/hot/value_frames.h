@@ -46,15 +46,12 @@ class ValueFrames final {
 
   // Finds the newest value of `key`. If it is in a frame, calls use(const char* value) and sets
   // *hot. Otherwise *ref is the slot to read. Fails like Index::Find, also with kIncomplete. `use`
-  // must not wait for anything; it may throw. `window` is as for Index::Find.
+  // must not wait for anything; it may throw. `window` is as for Index::Find. With a version it is
+  // the value that a view of that shows. It then does not count as a read of the key and heats no
+  // frame, because scans read so.
   template <typename UseFn>
   Status Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup, const UseFn& use,
-              const RunWindow& window = {});
-  // Finds the value that a view of `version` shows. It does not count as a read of the key and
-  // heats no frame, because scans read so.
-  template <typename UseFn>
-  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot, BlockLookup* lookup,
-                const UseFn& use);
+              const RunWindow& window = {}, uint64_t version = kLatestVersion);
 
   // Calls take(i, value) for each of `entries` whose value, as a view of `version` shows it, is in
   // a frame. Counts nothing. After several entries in a row without a frame it looks at every 16th
@@ -120,13 +117,14 @@ class ValueFrames final {
 
 template <typename UseFn>
 Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup,
-                         const UseFn& use, const RunWindow& window) {
+                         const UseFn& use, const RunWindow& window, uint64_t version) {
+  const bool is_latest = version == kLatestVersion;
   // If reads from frames are noted too, the sketch's line is fetched before all else.
-  const bool scarce = cache_.AreScarce(l1::FrameKind::kValue);
+  const bool scarce = is_latest && cache_.AreScarce(l1::FrameKind::kValue);
   if (scarce) cache_.Prefetch(key);
   {
     l1::EpochManager::Guard guard(cache_.epochs());
-    Status status = index_.FindHot(key, ref, lookup, window);
+    Status status = index_.FindHot(key, ref, lookup, window, version);
     if (lookup->TakeHit()) guard.CountBlockHit();
     *hot = status.ok() && ref->hot();
     if (!*hot) {
@@ -137,27 +135,11 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lo
     guard.CountHit();
     ENGINE_RACE_ASSERT(ref->frame() < cache_.frame_count());
     use(static_cast<const char*>(cache_.data(ref->frame())));
-    if (ref->cooling()) [[unlikely]] {
+    if (is_latest && ref->cooling()) [[unlikely]] {
       index_.Heat(key, ref->frame());
     }
   }
   if (scarce) cache_.Note(key);
-  return Status::Ok();
-}
-
-template <typename UseFn>
-Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot,
-                           BlockLookup* lookup, const UseFn& use) {
-  l1::EpochManager::Guard guard(cache_.epochs());
-  Status status = index_.FindHotAt(key, version, ref, lookup);
-  if (lookup->TakeHit()) guard.CountBlockHit();
-  *hot = status.ok() && ref->hot();
-  if (!*hot) {
-    if (status.code() != Code::kIncomplete) guard.CountMiss();
-    return status;
-  }
-  guard.CountHit();
-  use(static_cast<const char*>(cache_.data(ref->frame())));
   return Status::Ok();
 }
 
@@ -180,7 +162,7 @@ void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
       }
       ValueRef ref;
       BlockLookup lookup;
-      const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);
+      const Status status = index_.FindHot(entries[i].key, &ref, &lookup, {}, version);
       if (!status.ok() || !ref.hot()) {
         ++miss_count;
         continue;

@@ -231,53 +231,31 @@ void BucketIndex::PrefetchWindow(uint64_t key) const {
   if (run.PrefetchCell(key, &position)) run.PrefetchWindow(position, &rank);
 }
 
-Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
+Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, uint64_t version) const {
   EpochGuard guard;
   EnterEpoch(&guard);
-  if (FindPublished(key, ref, lookup) && ref->leads_to_slot()) {
-    if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
-    return Code::kOk;
+  Code code = Code::kOk;
+  if (!FindPublished(key, ref, lookup) || !ref->leads_to_slot()) {
+    code = FindLocked(
+        key, version, [this](const RefWord& word) { return frames_.SlotOf(word); }, lookup, ref);
   }
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  const RefWord* const word = row_.Locate(key, Access(lookup));
   if (guard && lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
-  if (word != nullptr) *ref = frames_.SlotOf(*word);
-  return CodeOf(word != nullptr, *ref, lookup);
+  return code;
 }
 
-Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                          const RunWindow& window) const {
+Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window,
+                          uint64_t version) const {
   if (FindPublished(key, ref, lookup, window)) return Code::kOk;
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  const RefWord* const word = row_.Locate(key, Access(lookup));
-  if (word != nullptr) *ref = word->Load();
-  return CodeOf(word != nullptr, *ref, lookup);
+  return FindLocked(
+      key, version, [](const RefWord& word) { return word.Load(); }, lookup, ref);
 }
 
-Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
-  const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
-  EpochGuard guard;
-  EnterEpoch(&guard);
-  if (FindPublished(key, ref, lookup) && ref->leads_to_slot()) {
-    if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
-    return Code::kOk;
-  }
+template <typename ReadFn>
+Code BucketIndex::FindLocked(uint64_t key, uint64_t version, const ReadFn& read,
+                             BlockLookup* lookup, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
-  if (guard && lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
-  return CodeOf(found, *ref, lookup);
-}
-
-Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
-                            BlockLookup* lookup) const {
-  const auto read = [](const RefWord& word) { return word.Load(); };
-  if (FindPublished(key, ref, lookup)) return Code::kOk;
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
+  const bool found = row_.Find(key, version, Access(lookup), read, ref);
   return CodeOf(found, *ref, lookup);
 }
 

@@ -134,17 +134,14 @@ class alignas(64) BucketIndex {
   void PrefetchCell(uint64_t key) const;
   void PrefetchWindow(uint64_t key) const;
 
-  // The newest record of `key`. kOk, kNotFound, kCorruption or, in an unread bucket, kIOError.
-  // kIncomplete: `lookup` wants a block. Without a lookup a record is found only if its block lies
-  // in memory.
-  Code Find(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr) const;
-  // Finds the record of `key` that a view of `version` shows.
-  Code FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup = nullptr) const;
+  // The newest record of `key`, or the one that a view of `version` shows. kOk, kNotFound,
+  // kCorruption or, in an unread bucket, kIOError. kIncomplete: `lookup` wants a block. Without a
+  // lookup a record is found only if its block lies in memory.
+  Code Find(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr,
+            uint64_t version = kLatestVersion) const;
   // For frames; see Index.
   Code FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr,
-               const RunWindow& window = {}) const;
-  Code FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
-                 BlockLookup* lookup = nullptr) const;
+               const RunWindow& window = {}, uint64_t version = kLatestVersion) const;
   bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;
   Index::Unswizzled Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept;
   bool Cool(uint64_t key, uint32_t frame) noexcept { return Mark(key, frame, true); }
@@ -270,6 +267,10 @@ class alignas(64) BucketIndex {
   }
   // Enters the epoch, before the lock is taken, as readers of hot values do.
   void EnterEpoch(EpochGuard* guard) const;
+  // Under the lock: the record of `key` that a view of `version` shows, by read(word).
+  template <typename ReadFn>
+  Code FindLocked(uint64_t key, uint64_t version, const ReadFn& read, BlockLookup* lookup,
+                  ValueRef* ref) const;
   template <typename WalkFn>
   Code WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version, RunSlices* slices,
                 const WalkFn& walk) const;

@@ -125,16 +125,11 @@ class Delta {
   }
 
   // The word of the record of `key` that a view of `version` shows; null if none is here.
-  RefWord* Locate(uint64_t key, uint64_t version) const {
+  RefWord* Locate(uint64_t key, uint64_t version = kLatestVersion) const {
     for (size_t i = Rank(key); i < count_ && keys_[i] == key; ++i) {
-      if (stamps_[i] <= version) return &refs_[i];
+      if (version == kLatestVersion || stamps_[i] <= version) return &refs_[i];
     }
     return nullptr;
-  }
-  // The word of the newest record of `key`; null if none is here.
-  RefWord* Locate(uint64_t key) const {
-    const size_t rank = Rank(key);
-    return rank == count_ || keys_[rank] != key ? nullptr : &refs_[rank];
   }
 
   size_t Rank(uint64_t key) const { return LowerBound(keys_.get(), count_, key); }

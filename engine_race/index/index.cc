@@ -107,30 +107,21 @@ Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) co
   return ToStatus(code, bucket);
 }
 
-Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                   const RunWindow& window) const {
+Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window,
+                   uint64_t version) const {
+  // Published runs are what every view shows.
   if (impl_->FindNear(key, window, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindSlowly(key, ref, lookup);
+  return FindSlowly(key, ref, lookup, version);
 }
 
 // Not inlined, so that Find needs no registers saved.
-__attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref,
-                                                   BlockLookup* lookup) const {
+__attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                                                   uint64_t version) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return Answer(bucket, kLatestVersion,
-                [&] { return impl_->buckets[bucket].Find(key, ref, lookup); });
-}
-
-Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
-  const uint32_t bucket = impl_->BucketOf(key);
-  // Published runs are what every view shows.
-  if (impl_->FindNear(key, {}, ref)) [[likely]] {
-    return Status::Ok();
-  }
   return Answer(bucket, version,
-                [&] { return impl_->buckets[bucket].FindAt(key, version, ref, lookup); });
+                [&] { return impl_->buckets[bucket].Find(key, ref, lookup, version); });
 }
 
 void Index::SetFrameSlots(std::atomic<uint32_t>* slots) {
@@ -139,26 +130,21 @@ void Index::SetFrameSlots(std::atomic<uint32_t>* slots) {
   }
 }
 
-Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                      const RunWindow& window) const {
+Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window,
+                      uint64_t version) const {
   const PublishedRuns* const runs = impl_->buckets[impl_->BucketOf(key)].published();
   if (runs != nullptr && runs->FindNear(key, window, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindHotSlowly(key, ref, lookup, window);
+  return FindHotSlowly(key, ref, lookup, window, version);
 }
 
 // Not inlined, like FindSlowly.
 __attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref,
-                                                      BlockLookup* lookup,
-                                                      const RunWindow& window) const {
+                                                      BlockLookup* lookup, const RunWindow& window,
+                                                      uint64_t version) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return ToStatus(impl_->buckets[bucket].FindHot(key, ref, lookup, window), bucket);
-}
-
-Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
-  const uint32_t bucket = impl_->BucketOf(key);
-  const Code code = impl_->buckets[bucket].FindHotAt(key, version, ref, lookup);
+  const Code code = impl_->buckets[bucket].FindHot(key, ref, lookup, window, version);
   return ToStatus(impl_->unread.IsHidden(bucket, version) ? Code::kIOError : code, bucket);
 }
 

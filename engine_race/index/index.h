@@ -73,13 +73,11 @@ class Index : public AppendListener {
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
   // a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   // kIncomplete when a block must be read first: see BlockLookup.
-  // `window` is the key's own, from Prefetch.
-  Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {}) const;
-
-  // The record of `key` that a view of `version` shows. Like all calls with a version it may also
-  // answer kIOError. That is so if the key's bucket was read after the view was taken, and has
-  // changed meanwhile.
-  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
+  // `window` is the key's own, from Prefetch. With a version it is the record that a view of that
+  // shows. Like all calls with a version it may also answer kIOError. That is so if the key's
+  // bucket was read after the view was taken, and has changed meanwhile.
+  Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {},
+              uint64_t version = kLatestVersion) const;
 
   // Where the block lies that the lookup wants, and the buffer of format::kIndexBlockBytes, aligned
   // to kIoAlignment, that it is to be read into.
@@ -101,11 +99,8 @@ class Index : public AppendListener {
     }
     return AwaitBlocks(key, &lookup, [&] { return find(&lookup); });
   }
-  Status Find(uint64_t key, ValueRef* ref) const {
-    return Await(key, [&](BlockLookup* lookup) { return Find(key, ref, lookup); });
-  }
-  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
-    return Await(key, [&](BlockLookup* lookup) { return FindAt(key, version, ref, lookup); });
+  Status Find(uint64_t key, ValueRef* ref, uint64_t version = kLatestVersion) const {
+    return Await(key, [&](BlockLookup* lookup) { return Find(key, ref, lookup, {}, version); });
   }
 
   // Appends the records of `bucket` that a view of `version` shows with keys in [first_key,
@@ -149,17 +144,16 @@ class Index : public AppendListener {
   // The index notes another one for a frame whose value is moved in the log.
   void SetFrameSlots(std::atomic<uint32_t>* slots);
 
-  // Find and FindAt, except that they give a frame where there is one. The caller must be inside
+  // Find, except that it gives a frame where there is one. The caller must be inside
   // epochs(). It enters by a sequentially consistent change, which the evictor looks at after
   // Unswizzle in the same order. So no reader that enters later finds the frame, even if its record
-  // has been superseded meanwhile. These calls do not read a bucket that was left out. A caller
+  // has been superseded meanwhile. It does not read a bucket that was left out. A caller
   // that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at most. A
   // bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
   int max_loads() const;
-  Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                 const RunWindow& window = {}) const;
-  Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {},
+                 uint64_t version = kLatestVersion) const;
   // Fetches into the caches what lookups of these keys read in flat runs, and in blocks that are in
   // frames, a level at a time. Sets windows[i] for keys[i]. Lookups that follow at once then wait
   // for memory together. There are at least as many windows as keys. A window may be used as long
@@ -265,9 +259,9 @@ class Index : public AppendListener {
   // Drops a bucket that was read before the log detached the index from it. May throw
   // std::bad_alloc, and leaves the bucket hidden then.
   void DropHidden(uint32_t bucket) const;
-  Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
-  Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup,
-                       const RunWindow& window) const;
+  Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup, uint64_t version) const;
+  Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window,
+                       uint64_t version) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
                          std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const;
   Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,

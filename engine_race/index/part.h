@@ -72,8 +72,8 @@ struct alignas(64) Part {
   // The record of `key` at `version`, from the history or from read(word). Also true where the key
   // is known not to have existed: see ValueRef::None. False also when the lookup wants a block.
   template <typename ReadFn>
-  bool FindAt(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
-              ValueRef* ref) const {
+  bool Find(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
+            ValueRef* ref) const {
     const RefWord* word = delta.count() == 0 ? nullptr : delta.Locate(key, version);
     if (word == nullptr) {
       if (history != nullptr && history->Find(key, version, ref)) return true;

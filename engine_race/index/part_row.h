@@ -48,9 +48,9 @@ class PartRow {
     return empty() ? nullptr : part(PartOf(key)).LocateFrame(key, frame, access, newest);
   }
   template <typename ReadFn>
-  bool FindAt(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
-              ValueRef* ref) const {
-    return !empty() && part(PartOf(key)).FindAt(key, version, access, read, ref);
+  bool Find(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
+            ValueRef* ref) const {
+    return !empty() && part(PartOf(key)).Find(key, version, access, read, ref);
   }
 
   // The keys, the version and the memory of one walk.

@@ -90,18 +90,15 @@ Status PointReader::Find(uint64_t key, uint64_t version, Found* found, BlockLook
   found->version = version;
   found->bucket = log_.geometry().BucketOf(key);
   found->reuse_count = log_.ReuseCount(found->bucket);
-  const bool is_latest = version == kLatestVersion;
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
-      return is_latest ? frames_->Find(key, &found->ref, &found->delivered, lookup, use, window)
-                       : frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
+      return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window, version);
     }));
     if (found->delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(is_latest ? index_.Find(key, &found->ref, lookup, window)
-                                          : index_.FindAt(key, version, &found->ref, lookup));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window, version));
   }
   found->is_found = true;
   found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());

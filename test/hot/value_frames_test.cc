@@ -228,9 +228,9 @@ TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
     ValueRef ref;
     bool hot = false;
     std::string value;
-    const Status status =
-        frames_->FindAt(key, view.version, &ref, &hot, &lookup_,
-                        [&](const char* found) { value.assign(found, kValueBytes); });
+    const Status status = frames_->Find(
+        key, &ref, &hot, &lookup_, [&](const char* found) { value.assign(found, kValueBytes); }, {},
+        view.version);
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!hot) {
       alignas(kIoAlignment) char buffer[kValueBytes];

@@ -171,7 +171,7 @@ class FramesPlay {
                   std::map<uint32_t, std::pair<uint64_t, uint32_t>>* records) {
     for (const auto& [key, wanted] : shown) {
       ValueRef ref;
-      ASSERT_EQ(index().FindHotAt(key, version, &ref), Code::kOk);
+      ASSERT_EQ(index().FindHot(key, &ref, nullptr, {}, version), Code::kOk);
       ASSERT_EQ(ref.value_checksum(), wanted.value_checksum());
       if (!ref.hot()) continue;
       ASSERT_TRUE(frames_[ref.frame()].used) << key;

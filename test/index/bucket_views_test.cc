@@ -293,11 +293,11 @@ TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
   for (uint64_t key = 0; key < 2000; ++key) {
     ValueRef ref;
     const bool known = key >= 1000 && key < 1100;
-    ASSERT_EQ(buckets.bucket().FindAt(key, view.version, &ref),
+    ASSERT_EQ(buckets.bucket().Find(key, &ref, nullptr, view.version),
               known ? Code::kOk : Code::kCorruption);
-    ASSERT_EQ(buckets.bucket().FindAt(key, later.version, &ref),
+    ASSERT_EQ(buckets.bucket().Find(key, &ref, nullptr, later.version),
               key % 2 == 0 ? Code::kNotFound : Code::kOk);
-    ASSERT_EQ(buckets.bucket().FindAt(key, kLatestVersion, &ref), Code::kOk);
+    ASSERT_EQ(buckets.bucket().Find(key, &ref, nullptr, kLatestVersion), Code::kOk);
   }
   EXPECT_EQ(buckets.bucket().FirstKeys(0, kLast, view.version, keys, &count), Code::kCorruption);
   EXPECT_EQ(buckets.bucket().LastKeys(0, kLast, view.version, keys, &count), Code::kCorruption);
@@ -337,13 +337,13 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
     while (true) {
       View& view = views[shown_count % 2];
       ViewRegistry::Renew(&view);
-      if (bucket.FindAt(kKey, view.version, &ref) != Code::kOk) ++wrong;
+      if (bucket.Find(kKey, &ref, nullptr, view.version) != Code::kOk) ++wrong;
       if (ref.slot() != kKey) break;
       if (++shown_count > 1000) std::this_thread::yield();
     }
     if (shown_count == 0) continue;
     const View& last = views[(shown_count - 1) % 2];
-    if (bucket.FindAt(kKey, last.version, &ref) != Code::kOk || ref.slot() != kKey) ++wrong;
+    if (bucket.Find(kKey, &ref, nullptr, last.version) != Code::kOk || ref.slot() != kKey) ++wrong;
   }
   writer.join();
   EXPECT_EQ(wrong, 0U);

@@ -166,7 +166,7 @@ class Race {
       for (size_t i = 0; i < seen.size(); ++i) {
         const uint64_t key = (random + i) % key_space_;
         ValueRef ref;
-        const Code code = index().FindAt(key, view.version, &ref);
+        const Code code = index().Find(key, &ref, nullptr, view.version);
         const uint32_t slot = code == Code::kOk ? ref.slot() : slot_count_;
         if (round == 0) seen[i] = slot;
         ASSERT_EQ(slot, seen[i]) << "key " << key << " changed under a view";

@@ -78,7 +78,7 @@ inline std::string Hot(const BucketIndex& index, uint64_t key) {
 }
 inline std::string HotAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = index.FindHotAt(key, view.version, &ref);
+  const Code code = index.FindHot(key, &ref, nullptr, {}, view.version);
   return Found(code, ref);
 }
 // The result of a lookup that gives slots, for readers outside the epoch.
@@ -89,7 +89,7 @@ inline std::string Cold(const BucketIndex& index, uint64_t key) {
 }
 inline std::string ColdAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = index.FindAt(key, view.version, &ref);
+  const Code code = index.Find(key, &ref, nullptr, view.version);
   return Found(code, ref);
 }
 

@@ -54,9 +54,9 @@ class Churned {
     ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(), version, shown, 0));
     for (const auto& [key, ref] : shown) {
       ValueRef found;
-      ASSERT_EQ(buckets_.bucket().FindAt(key, version, &found), Code::kOk) << key;
+      ASSERT_EQ(buckets_.bucket().Find(key, &found, nullptr, version), Code::kOk) << key;
       ASSERT_TRUE(test::SameRef(found, ref)) << key;
-      ASSERT_EQ(buckets_.bucket().FindAt(key + 1, version, &found), Code::kNotFound);
+      ASSERT_EQ(buckets_.bucket().Find(key + 1, &found, nullptr, version), Code::kNotFound);
     }
   }
   void ExpectShowsNow() { ExpectShows(kLatestVersion, now_); }
@@ -188,14 +188,14 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   const uint32_t count = 2 * kSplit;
   for (uint32_t i = 0; i < count; ++i) {
     ValueRef ref;
-    ASSERT_EQ(churned.buckets().bucket().FindAt(kHot, kLatestVersion, &ref), Code::kOk);
+    ASSERT_EQ(churned.buckets().bucket().Find(kHot, &ref, nullptr, kLatestVersion), Code::kOk);
     views.emplace_back(churned.buckets().Take(), ref.slot());
     churned.Write(kHot, false);
   }
   EXPECT_LE(churned.most_copied(), kMostCopied + count);
   for (const auto& [view, slot] : views) {
     ValueRef ref;
-    ASSERT_EQ(churned.buckets().bucket().FindAt(kHot, view.version, &ref), Code::kOk);
+    ASSERT_EQ(churned.buckets().bucket().Find(kHot, &ref, nullptr, view.version), Code::kOk);
     ASSERT_EQ(ref.slot(), slot);
   }
   std::mt19937_64 random(5);

@@ -84,7 +84,7 @@ class IndexViewsTest : public ::testing::Test {
     }
     for (const auto& [key, ref] : shown) {
       ValueRef found;
-      ASSERT_TRUE(index_->FindAt(key, version, &found).ok());
+      ASSERT_TRUE(index_->Find(key, &found, version).ok());
       ASSERT_TRUE(test::SameRef(found, ref));
     }
   }

@@ -54,7 +54,7 @@ TEST_P(PagedIndexTest, ViewsKeepTheirRecords) {
   for (const auto& [key, slot] : before) {
     if (at++ % 5 != 0) continue;
     ValueRef ref;
-    ASSERT_TRUE(index_->FindAt(key, view.version, &ref).ok());
+    ASSERT_TRUE(index_->Find(key, &ref, view.version).ok());
     ASSERT_EQ(ref.slot(), slot);
   }
   std::vector<uint64_t> keys(before.size() + 1);

@@ -164,7 +164,7 @@ TEST_F(PagedWindowsTest, RunsArePublishedOnceNoViewNeedsHistory) {
   ASSERT_NO_FATAL_FAILURE(WriteUntilMerged(0));
   for (const auto& [key, slot] : before) {
     ValueRef ref;
-    ASSERT_TRUE(index_->FindAt(key, view.version, &ref).ok());
+    ASSERT_TRUE(index_->Find(key, &ref, view.version).ok());
     ASSERT_EQ(ref.slot(), slot);
   }
   EXPECT_EQ(CountWindows(0), 0u);

@@ -95,7 +95,7 @@ class UnreadBucketsTest : public ::testing::Test {
   }
   Status FindAt(uint32_t bucket, uint64_t i, uint64_t version) const {
     ValueRef ref;
-    return index_->FindAt(Key(bucket, i), version, &ref);
+    return index_->Find(Key(bucket, i), &ref, version);
   }
   Status Collect(uint32_t bucket, uint64_t version, size_t* count) const {
     std::vector<IndexEntry> entries;
@@ -217,7 +217,8 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   ValueRef ref;
   EXPECT_EQ(FindAt(kBad, 0, before.version).code(), Code::kIOError);
   BlockLookup lookup;
-  EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.version, &ref, &lookup).code(), Code::kIOError);
+  EXPECT_EQ(index_->FindHot(Key(kBad, 0), &ref, &lookup, {}, before.version).code(),
+            Code::kIOError);
   EXPECT_EQ(Collect(kBad, before.version, &count).code(), Code::kIOError);
   EXPECT_TRUE(FindAt(0, 0, before.version).ok());
   EXPECT_TRUE(FindAt(kBad, kUnreadRecords, after.version).ok());

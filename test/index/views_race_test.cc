@@ -63,7 +63,7 @@ TEST(ViewsRaceTest, ViewsCutAllBucketsAtOnce) {
               last = round;
               least = std::min(least, round);
               ValueRef ref;
-              if (buckets.bucket(b).FindAt(entry.key, used.version, &ref) != Code::kOk ||
+              if (buckets.bucket(b).Find(entry.key, &ref, nullptr, used.version) != Code::kOk ||
                   !test::SameRef(ref, entry.ref)) {
                 ++wrong;
               }

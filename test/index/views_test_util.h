@@ -125,7 +125,7 @@ inline void ExpectShows(const BucketIndex& index, uint64_t version, const KeyMap
   for (uint64_t key = 0; key <= key_space; ++key) {
     ValueRef ref;
     const auto found = wanted.find(key);
-    const Code code = index.FindAt(key, version, &ref);
+    const Code code = index.Find(key, &ref, nullptr, version);
     ASSERT_EQ(code, found == wanted.end() ? Code::kNotFound : Code::kOk) << key;
     if (code == Code::kOk) {
       ASSERT_TRUE(SameRef(ref, found->second)) << key;

@@ -88,7 +88,7 @@ class WaitingBucketsTest : public PagedIndexFixture {
       const uint32_t slot = newest_[key];
       ASSERT_NO_FATAL_FAILURE(Write(key));
       ValueRef ref;
-      const Code code = index_->FindAt(key, view.version, &ref).code();
+      const Code code = index_->Find(key, &ref, view.version).code();
       if (code == Code::kOk) {
         EXPECT_EQ(ref.slot(), slot) << "bucket " << b;
       } else {
@@ -216,8 +216,8 @@ TEST_F(WaitingBucketsTest, ABucketThatCouldNotBeReadIsHiddenFromOlderViews) {
   const uint64_t unchanged = KeyIn(5);
   ASSERT_NO_FATAL_FAILURE(Write(KeyIn(6)));
   ValueRef ref;
-  EXPECT_EQ(index_->FindAt(KeyIn(6), view.version, &ref).code(), Code::kIOError);
-  EXPECT_EQ(index_->FindAt(unchanged, view.version, &ref).code(), Code::kOk);
+  EXPECT_EQ(index_->Find(KeyIn(6), &ref, view.version).code(), Code::kIOError);
+  EXPECT_EQ(index_->Find(unchanged, &ref, view.version).code(), Code::kOk);
   EXPECT_EQ(Find(KeyIn(6)), Code::kOk);
   ViewRegistry::Release(&view);
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
