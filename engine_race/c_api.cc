@@ -137,7 +137,7 @@ Options OptionsOf(const engine_race_options* options) {
 
 Status CopyText(const std::string& text, char** copy) {
   *copy = strdup(text.c_str());
-  return *copy == nullptr ? RefusedMemory("memory was refused") : Status::Ok();
+  return *copy == nullptr ? Status::OutOfMemory("memory was refused") : Status::Ok();
 }
 
 bool IsStructSize(size_t struct_bytes, size_t first_bytes) {

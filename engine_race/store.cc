@@ -59,15 +59,17 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
 uint32_t Store::value_bytes() const { return impl_->value_bytes(); }
 
 Status Store::Write(std::string_view key, std::string_view value) {
-  if (value.size() != value_bytes() || value.data() == nullptr) [[unlikely]] {
-    return impl_->Fail(Status::InvalidArgument("a value has " + std::to_string(value_bytes()) +
-                                               " bytes, not " + std::to_string(value.size())));
-  }
-  return impl_->Finish(OpCounter::kWrites, impl_->Append(key, value.data()));
+  return impl_->Run(OpCounter::kWrites, [&] {
+    if (value.size() != value_bytes() || value.data() == nullptr) [[unlikely]] {
+      return Status::InvalidArgument("a value has " + std::to_string(value_bytes()) +
+                                     " bytes, not " + std::to_string(value.size()));
+    }
+    return impl_->Append(key, value.data());
+  });
 }
 
 Status Store::Delete(std::string_view key) {
-  return impl_->Finish(OpCounter::kDeletes, impl_->Append(key, nullptr));
+  return impl_->Run(OpCounter::kDeletes, [&] { return impl_->Append(key, nullptr); });
 }
 
 Status Store::Write(const WriteBatch& batch) {

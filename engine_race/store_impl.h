@@ -291,11 +291,15 @@ struct Store::Impl {
     return status;
   }
   // A forked child reports nothing: a thread of its parent may have held a lock of the callback.
-  __attribute__((noinline)) void Report(const Status& status) const {
+  // Without memory for the words of a failure the call still has its answer.
+  __attribute__((noinline)) void Report(const Status& status) const noexcept {
     if (fork_mark.InChild()) return;
     // Ordinary answers, not failures of the store.
     if (status.code() == Code::kNotFound || status.code() == Code::kBusy) return;
-    Log(options.log, LogLevel::kError, status.ToString());
+    static_cast<void>(Guarded([&] {
+      Log(options.log, LogLevel::kError, status.ToString());
+      return Status::Ok();
+    }));
   }
 
   Options options;

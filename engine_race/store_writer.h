@@ -30,15 +30,14 @@ class StoreWriter {
         reclaimer_(*reclaimer) {}
 
   // `value` is null for a deletion.
-  Status Append(uint64_t key, const char* value) {
+  Status Append(uint64_t key, const char* value) noexcept {
+    const uint32_t bucket = log_.geometry().BucketOf(key);
     const bool deletes = value == nullptr;
-    const auto append = [&] { return log_.Append(key, value); };
-    AppendStatus appended = Try(deletes, append);
-    if (appended.code() == Code::kFull) [[unlikely]] {
-      const WantedRooms rooms{{log_.geometry().BucketOf(key), {1, deletes ? 0U : 1U}}};
-      appended = WriteAgain(rooms, deletes, std::move(appended), append);
-    }
-    return Finish(std::move(appended));
+    return Write(
+        deletes, [&] { return log_.Append(key, value); },
+        [&] {
+          return WantedRooms{{bucket, {1, deletes ? 0U : 1U}}};
+        });
   }
 
   Status Write(const WriteBatch& batch) {
@@ -48,16 +47,35 @@ class StoreWriter {
         ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
       }
     }
-    const bool deletes = batch.put_count() == 0;
-    const auto write = [&] { return log_.Write(batch); };
-    AppendStatus written = Try(deletes, write);
-    if (written.code() == Code::kFull) [[unlikely]] {
-      written = WriteAgain(RoomsFor(batch), deletes, std::move(written), write);
-    }
-    return Finish(std::move(written));
+    return Write(
+        /*deletes=*/batch.put_count() == 0, [&] { return log_.Write(batch); },
+        [&] { return RoomsFor(batch); });
   }
 
  private:
+  // A write that was appended never answers that it was refused for want of memory.
+  template <typename WriteFn, typename RoomsFn>
+  Status Write(bool deletes, const WriteFn& write, const RoomsFn& rooms) noexcept {
+    AppendStatus written(Status(Code::kOutOfMemory, {}));
+    Status ended = Guarded([&] {
+      written = Try(deletes, write);
+      if (written.code() == Code::kFull) [[unlikely]] {
+        WriteAgain(rooms(), deletes, &written, write);
+      }
+      return Status::Ok();
+    });
+    if (!ended.ok() && !written.appended()) [[unlikely]] {
+      return ended;
+    }
+    if (written.ok()) [[likely]] {
+      readers_.MakeRoomForIndex();
+      if (reclaimer_.wants_help()) [[unlikely]] {
+        reclaimer_.Help();
+      }
+    }
+    return written;
+  }
+
   WantedRooms RoomsFor(const WriteBatch& batch) const {
     WantedRooms rooms;
     std::unordered_set<uint64_t> keys;
@@ -85,31 +103,31 @@ class StoreWriter {
   // may take it before this one. A record that was appended is not appended again: a Sync makes it
   // durable.
   template <typename WriteFn>
-  AppendStatus WriteAgain(const WantedRooms& rooms, bool deletes, AppendStatus written,
-                          const WriteFn& write) {
+  void WriteAgain(const WantedRooms& rooms, bool deletes, AppendStatus* written,
+                  const WriteFn& write) {
     constexpr int kTries = 1000;
     // A bucket that was full may have room by now. Tries do not count where others took the room.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     const auto wants_space = [&] {
-      return written.code() == Code::kFull && (deletes || readers_.IndexHasRoom());
+      return written->code() == Code::kFull && (deletes || readers_.IndexHasRoom());
     };
     const auto try_again = [&] {
-      return written.appended() ? AppendStatus::Appended(log_.Sync()) : Try(deletes, write);
+      return written->appended() ? AppendStatus::Appended(log_.Sync()) : Try(deletes, write);
     };
     if (deletes && reclaimer_.HasRoom(rooms)) {
       // Its status has only the code that says whether to give up more.
       static_cast<void>(log_.reserve().Write(
           [&] {
-            written = try_again();
-            return written.ok() ? Status::Ok() : Status(written.code(), {});
+            *written = try_again();
+            return written->ok() ? Status::Ok() : Status(written->code(), {});
           },
           SpaceReserve::kLeftByValues));
     }
     for (int i = 0; i < kTries && reclaims_ && wants_space(); ++i) {
       const bool has_room = reclaimer_.HasRoom(rooms);
       if (has_room && ++with_room_count < kTriesWithRoom) {
-        written = try_again();
+        *written = try_again();
         if (!reclaimer_.HasRoom(rooms)) with_room_count = 0;
         continue;
       }
@@ -120,24 +138,13 @@ class StoreWriter {
           Guarded([&] { return reclaimer_.MakeSpace(rooms, /*disk_is_full=*/has_room, &freed); });
       // Dead records may fill the bucket. This failure tells why they could not be freed.
       if (!made.ok()) {
-        if (written.appended()) return AppendStatus::Appended(std::move(made));
-        return made;
+        *written = written->appended() ? AppendStatus::Appended(std::move(made))
+                                       : AppendStatus(std::move(made));
+        return;
       }
       if (!freed) break;
-      written = try_again();
+      *written = try_again();
     }
-    return written;
-  }
-
-  Status Finish(Status written) {
-    if (!written.ok()) [[unlikely]] {
-      return written;
-    }
-    readers_.MakeRoomForIndex();
-    if (reclaimer_.wants_help()) [[unlikely]] {
-      reclaimer_.Help();
-    }
-    return written;
   }
 
   const bool reclaims_;

@@ -9,24 +9,15 @@
 
 namespace engine_race {
 
-// kOutOfMemory; without a message where there is no memory for it.
-inline Status RefusedMemory(const char* what) noexcept {
-  try {
-    return Status::OutOfMemory(what);
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, {});
-  }
-}
-
 // Returns the answer of `call`, or kOutOfMemory if it throws std::bad_alloc or std::system_error.
 template <typename Call>
 Status Guarded(const Call& call) noexcept {
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    return RefusedMemory("memory was refused");
+    return Status::OutOfMemory("memory was refused");
   } catch (const std::system_error& error) {
-    return RefusedMemory(error.what());
+    return Status::OutOfMemory(error.what());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "engine_race/base/status.h"
 
 #include <cerrno>
+#include <new>
 #include <system_error>
 
 namespace engine_race {
@@ -54,6 +55,14 @@ const std::string& NoText() {
 }
 
 }  // namespace
+
+Status Status::OutOfMemory(const char* what) noexcept {
+  try {
+    return {Code::kOutOfMemory, what};
+  } catch (const std::bad_alloc&) {
+    return {Code::kOutOfMemory, std::string()};
+  }
+}
 
 Status Status::FromErrno(std::string_view what, int error, std::string path) {
   std::string message(what);

@@ -56,7 +56,8 @@ class [[nodiscard]] Status {
   }
   static Status IOError(std::string m) { return Status(Code::kIOError, std::move(m)); }
   static Status Full(std::string m) { return Status(Code::kFull, std::move(m)); }
-  static Status OutOfMemory(std::string m) { return Status(Code::kOutOfMemory, std::move(m)); }
+  // Without its text where there is no memory for that either.
+  static Status OutOfMemory(const char* what) noexcept;
 
   // The one place that turns errno into a code: full disks are kFull, refused memory is
   // kOutOfMemory, all else is kIOError. `what` names the call and the file, `path` where that is.

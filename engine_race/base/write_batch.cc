@@ -102,7 +102,7 @@ Status WriteBatch::Delete(std::string_view key) {
 
 Status WriteBatch::Reserve(size_t put_count, size_t delete_count) {
   if (put_count > kMaxRecords || delete_count > kMaxRecords) {
-    return RefusedMemory("a batch for more than 2^32 records");
+    return Status::OutOfMemory("a batch for more than 2^32 records");
   }
   return Guarded([&] {
     records_.reserve(std::max(records_.size(), put_count + delete_count));

@@ -304,7 +304,7 @@ bool Index::HidesFrom(uint64_t version) const { return impl_->unread.HidesAny(ve
 
 Status Index::Save(uint64_t max_bytes) {
   IndexKeeper* const keeper = impl_->ReadyKeeper();
-  if (keeper == nullptr) return RefusedMemory("index: no memory for its keeper");
+  if (keeper == nullptr) return Status::OutOfMemory("index: no memory for its keeper");
   return keeper->Save(max_bytes, /*only_extents=*/false);
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/key_scan.h"
 
 namespace engine_race {
@@ -20,7 +19,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
   std::unique_ptr<Memory, MemoryDeleter> memory(new (std::nothrow) Memory);
-  if (memory == nullptr) return RefusedMemory("index: no memory for a part");
+  if (memory == nullptr) return Status::OutOfMemory("index: no memory for a part");
   PartSlice& slice = memory->slice;
   ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartSlice::Allocate(bytes, &slice, placement)
                                                : slabs->Allocate(bytes, &slice));

@@ -65,7 +65,7 @@ Status ExtentStore::Open(int dir_fd, uint64_t store_id, mode_t file_mode, bool w
   uint64_t generation = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return sys::RandomWord(&generation); }));
   store->reset(new (std::nothrow) ExtentStore(dir_fd, store_id, file_mode, writable, generation));
-  return *store != nullptr ? Status::Ok() : RefusedMemory("no memory for the index files");
+  return *store != nullptr ? Status::Ok() : Status::OutOfMemory("no memory for the index files");
 }
 
 Status ExtentStore::OpenFile(uint32_t number, io::Access access) {

@@ -77,7 +77,8 @@ Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* t
     BatchHolds holds(&context_, &groups_, &scratch->plan);
     ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(too_large));
     if (*too_large) return Status::Ok();
-    // What takes space comes first: a full disk refuses the batch before anything commits it.
+    // What takes memory or space comes first: what is refused then refuses only the batch.
+    if (scratch->plan.parts().size() > 1) scratch->plan.FillCounts(&scratch->entries);
     Status staged = StageAll(scratch->plan);
     if (!staged.ok()) context_.latch.LatchIfLasting(staged);
     ENGINE_RACE_RETURN_IF_ERROR(staged);
@@ -210,7 +211,6 @@ Status BatchWriter::Publish(BatchScratch* scratch, bool committed) {
 Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
   bool ended = false;
   Status committed = Guarded([&] {
-    scratch->plan.FillCounts(&scratch->entries);
     Status stored = intents_.Commit(intent, scratch->entries);
     ended = true;
     return stored;

@@ -285,7 +285,7 @@ Status Iterator::Impl::ReadValue(uint64_t key) {
 Status Iterator::Impl::ReadAlone(uint64_t key) {
   if (value_buffer_ == nullptr) {
     value_buffer_.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, value_buffer_bytes_)));
-    if (value_buffer_ == nullptr) return RefusedMemory("the buffer of an iterator's value");
+    if (value_buffer_ == nullptr) return Status::OutOfMemory("the buffer of an iterator's value");
   }
   ENGINE_RACE_RETURN_IF_ERROR(pool_->points_.ReadAt(key, view_.version, value_buffer_.get()));
   value_ = value_buffer_.get();

@@ -4,7 +4,6 @@
 #include <memory>
 #include <new>
 
-#include "engine_race/base/guarded.h"
 #include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/iterator_impl.h"
 
@@ -15,7 +14,7 @@ namespace {
 // Its address tells threads apart; its value means nothing.
 constinit thread_local char thread_mark = 0;
 
-Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
+Status NoMemory() noexcept { return Status::OutOfMemory("an iterator"); }
 
 }  // namespace
 

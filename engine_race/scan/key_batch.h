@@ -16,7 +16,6 @@
 #include <new>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
@@ -153,7 +152,7 @@ template <typename FillFn>
   try {
     return fill();
   } catch (const std::bad_alloc&) {
-    return RefusedMemory("the keys of an iterator");
+    return Status::OutOfMemory("the keys of an iterator");
   }
 }
 

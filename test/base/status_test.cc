@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
+
+#include "test/index/refused_memory.h"
 
 namespace engine_race {
 namespace {
+
+using test::RefuseMemory;
 
 TEST(StatusTest, ErrnoBecomesTheCodeThatCallersActOn) {
   EXPECT_EQ(Status::FromErrno("w", ENOSPC).code(), Code::kFull);
@@ -74,6 +79,17 @@ Status FailAt(bool fail, int* reached) {
   ENGINE_RACE_RETURN_IF_ERROR(fail ? Status::Full("f") : Status::Ok());
   ++*reached;
   return Status::Ok();
+}
+
+TEST(StatusTest, RefusedMemoryIsToldWithoutMemory) {
+  bool refused = true;
+  for (uint64_t n = 0; refused; ++n) {
+    const RefuseMemory refuse(n);
+    const Status status = Status::OutOfMemory("a text that is too long for the string object");
+    refused = refuse.refused();
+    EXPECT_EQ(status.code(), Code::kOutOfMemory);
+    EXPECT_EQ(status.message().empty(), refused);
+  }
 }
 
 TEST(StatusTest, ReturnIfErrorReturnsOnlyErrors) {

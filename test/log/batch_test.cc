@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine_race/copies/copies.h"
+#include "test/index/refused_memory.h"
 #include "test/log/batch_test_util.h"
 
 namespace engine_race::test {
@@ -243,6 +244,27 @@ TEST_P(BatchTest, RefusedMemoryLeavesNothingOfIt) {
   Content wanted = ContentOver(9, 19);
   wanted[KeyIn(0, 50)] = 19;
   EXPECT_EQ(ContentOf(log.get()), wanted);
+}
+
+// Whichever request for memory is refused, the store takes the next batch.
+TEST_P(BatchTest, ARefusedRequestRefusesOnlyTheBatch) {
+  bool refused = true;
+  for (uint64_t n = 0; refused; ++n) {
+    const TempDir dir;
+    const auto log = OpenLog(options_, dir.path());
+    const WriteBatch batch = BatchOverAll(3, 1);
+    Status status;
+    {
+      const RefuseMemory refuse(n);
+      status = log->Write(batch);
+      refused = refuse.refused();
+    }
+    ASSERT_TRUE(status.ok() || (refused && status.code() == Code::kOutOfMemory)) << n;
+    EXPECT_EQ(log->RecordCount(), status.ok() ? 12u : 0u) << n;
+    const Status next = log->Write(BatchOverAll(3, 2));
+    ASSERT_TRUE(next.ok()) << "request " << n << ": " << next.ToString();
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 2));
+  }
 }
 
 TEST_P(BatchTest, AFullBucketRefusesAllOfIt) {
