@@ -60,40 +60,29 @@ void CountCrossed(const Part& part, const PartCursor& cursor, const PartRow::Wal
 }  // namespace
 
 template <typename VisitFn>
-bool PartRow::WalkForward(const Walk& walk, size_t max_count, const VisitFn& visit) const {
-  if (empty() || walk.first_key > walk.last_key) return true;
-  const size_t end = PartOf(walk.last_key);
-  for (size_t i = PartOf(walk.first_key); i <= end; ++i) {
-    WantedKeys wanted = {walk.first_key, walk.last_key, max_count, /*from_back=*/false};
-    while (true) {
-      RunSpan span;
-      if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
-      PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
-      const bool goes_on = visit(&cursor);
-      CountCrossed(*parts_[i], cursor, walk);
-      if (!goes_on) return true;
-      if (wanted.last == walk.last_key) break;
-      wanted = {wanted.last + 1, walk.last_key, max_count, /*from_back=*/false};
-    }
-  }
-  return true;
-}
-
-template <typename VisitFn>
-bool PartRow::WalkBackward(const Walk& walk, size_t max_count, const VisitFn& visit) const {
+bool PartRow::WalkParts(const Walk& walk, size_t max_count, bool from_back,
+                        const VisitFn& visit) const {
   if (empty() || walk.first_key > walk.last_key) return true;
   const size_t begin = PartOf(walk.first_key);
-  for (size_t i = PartOf(walk.last_key) + 1; i-- > begin;) {
-    WantedKeys wanted = {walk.first_key, walk.last_key, max_count, /*from_back=*/true};
+  const size_t end = PartOf(walk.last_key);
+  for (size_t i = begin; i <= end; ++i) {
+    const Part& part = *parts_[from_back ? end - (i - begin) : i];
+    WantedKeys wanted = {walk.first_key, walk.last_key, max_count, from_back};
     while (true) {
       RunSpan span;
-      if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
-      PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
+      if (!FindSpan(part, walk, &wanted, &span)) return false;
+      PartCursor cursor(part, span, walk.slots, wanted.first, wanted.last, walk.version);
       const bool goes_on = visit(&cursor);
-      CountCrossed(*parts_[i], cursor, walk);
+      CountCrossed(part, cursor, walk);
       if (!goes_on) return true;
-      if (wanted.first == walk.first_key) break;
-      wanted = {walk.first_key, wanted.first - 1, max_count, /*from_back=*/true};
+      // FindSpan has left out what lies behind the span.
+      if (from_back) {
+        if (wanted.first == walk.first_key) break;
+        wanted = {walk.first_key, wanted.first - 1, max_count, from_back};
+      } else {
+        if (wanted.last == walk.last_key) break;
+        wanted = {wanted.last + 1, walk.last_key, max_count, from_back};
+      }
     }
   }
   return true;
@@ -104,7 +93,7 @@ bool PartRow::Collect(const Walk& walk, size_t max_entries, std::vector<IndexEnt
   *complete = true;
   const size_t before = entries->size();
   const size_t most = max_entries > before ? max_entries - before : 0;
-  const bool walked = WalkForward(walk, most, [&](PartCursor* cursor) {
+  const bool walked = WalkParts(walk, most, /*from_back=*/false, [&](PartCursor* cursor) {
     const size_t first = entries->size();
     *complete = cursor->AppendNext(max_entries, entries);
     ENGINE_RACE_ASSERT(first == entries->size() || ((*entries)[first].key >= walk.first_key &&
@@ -117,7 +106,7 @@ bool PartRow::Collect(const Walk& walk, size_t max_entries, std::vector<IndexEnt
 
 bool PartRow::FirstKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const {
   *count = 0;
-  return WalkForward(walk, keys.size(), [&](PartCursor* cursor) {
+  return WalkParts(walk, keys.size(), /*from_back=*/false, [&](PartCursor* cursor) {
     IndexEntry entry;
     while (*count < keys.size() && cursor->Next(&entry)) {
       ENGINE_RACE_ASSERT(*count == 0 || keys[*count - 1] < entry.key);
@@ -129,7 +118,7 @@ bool PartRow::FirstKeys(const Walk& walk, std::span<uint64_t> keys, size_t* coun
 
 bool PartRow::LastKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const {
   size_t free = keys.size();
-  const bool walked = WalkBackward(walk, keys.size(), [&](PartCursor* cursor) {
+  const bool walked = WalkParts(walk, keys.size(), /*from_back=*/true, [&](PartCursor* cursor) {
     IndexEntry entry;
     while (free > 0 && cursor->Previous(&entry)) {
       ENGINE_RACE_ASSERT(free == keys.size() || entry.key < keys[free]);

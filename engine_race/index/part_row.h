@@ -93,12 +93,10 @@ class PartRow {
 
  private:
   bool IsConsistent() const;
-  // Calls visit(cursor) for the stretches of the walk in order, until it answers false, or from the
-  // back. `max_count` is how many records the walk takes at most. False: see Collect.
+  // Calls visit(cursor) for the stretches of the walk in order, or from the back, until it answers
+  // false. `max_count` is how many records the walk takes at most. False: see Collect.
   template <typename VisitFn>
-  bool WalkForward(const Walk& walk, size_t max_count, const VisitFn& visit) const;
-  template <typename VisitFn>
-  bool WalkBackward(const Walk& walk, size_t max_count, const VisitFn& visit) const;
+  bool WalkParts(const Walk& walk, size_t max_count, bool from_back, const VisitFn& visit) const;
 
   // bounds_[i] is the smallest key that belongs to parts_[i]. bounds_[0] counts as zero.
   std::vector<uint64_t> bounds_;
