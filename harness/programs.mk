@@ -31,7 +31,7 @@ parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
-bench_parts := system $(addprefix measure/,floor progress table timed) data \
+bench_parts := system $(addprefix measure/,progress table timed) data \
                load/store_basics kv bench
 parts_bench := $(bench_parts)
 parts_compare := $(bench_parts) measure $(peer_parts) compare
@@ -41,7 +41,7 @@ rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) bench \
-                experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards tables) \
+                experiments/io/raw $(addprefix experiments/l1/,engine index_race shards tables) \
                 $(if $(rocks_library),opponents/rocks) claims
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough
@@ -50,7 +50,7 @@ parts_profile := system measure data load race $(visit_claims)
 # compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims profile),$(main_sources)) \
                       $(addprefix harness/,bench/report.cc bench/session.cc system/command_line.cc system/fio_runner.cc \
-                                           measure/floor.cc measure/table.cc \
+                                           measure/table.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))

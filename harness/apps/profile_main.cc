@@ -15,7 +15,6 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/median.h"
 #include "harness/system/command_line.h"
-#include "harness/system/cpu_counters.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
 #include "harness/system/work_dir.h"

@@ -14,7 +14,6 @@
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/table.h"
-#include "harness/race/phase.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"

@@ -8,7 +8,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 

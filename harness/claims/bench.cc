@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "harness/bench/report.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/floor.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"

@@ -12,7 +12,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/cpu_rounds.h"
+#include "harness/measure/median.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

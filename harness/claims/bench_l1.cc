@@ -13,7 +13,6 @@
 #include "harness/claims/benches.h"
 #include "harness/experiments/l1/engine.h"
 #include "harness/experiments/l1/index_race.h"
-#include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/shards.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/opponents/rocks.h"

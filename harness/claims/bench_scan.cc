@@ -10,7 +10,6 @@
 
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/claims/board_cost.h"
 #include "harness/claims/race_meter.h"
 #include "harness/claims/scan_ranges.h"
 #include "harness/claims/scan_seeks.h"

@@ -17,7 +17,7 @@
 #include "harness/kv/kv_store.h"
 #include "harness/load/store_runs.h"
 #include "harness/opponents/peers.h"
-#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 #include "harness/system/disk.h"
 
 namespace engine_race::harness {

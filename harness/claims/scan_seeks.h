@@ -37,6 +37,25 @@ Status SeekAfterDeletes(const ScanShape& shape, ClaimRounds* rounds);
 // millions of keys a second; the slower direction is the claim.
 Status WalkPagedKeys(const ScanShape& shape, ClaimRounds* rounds);
 
+// The cost of a load for the board of the shared pass, without its reads.
+//
+// The board is the engine's. Chunks have one buffer each, whose memory is never touched. Scans lie
+// far apart, and each load needs a victim.
+
+// The claim, in microseconds a load.
+inline constexpr char kBoardCost[] = "board_cost_64k_us";
+
+struct BoardCostShape {
+  uint32_t chunk_count = 65536;
+  uint32_t scan_count = 64;
+  uint32_t load_count = 20000;  // of each timed run
+  uint32_t round_count = 1;
+};
+
+// Notes the time of a load on a full board of `chunk_count` chunks. Beside it, notes those of a
+// 64th of the chunks, and of one scan. kOutOfMemory: there is no address space for the chunks.
+Status MeasureBoardCost(const BoardCostShape& shape, ClaimRounds* rounds);
+
 }  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SCAN_SEEKS_H_

@@ -10,9 +10,9 @@
 #include "harness/data/mix.h"
 #include "harness/load/store_runs.h"
 #include "harness/system/disk.h"
-#include "harness/system/loop_disk.h"
 #include "harness/system/own_child.h"
 #include "harness/system/process_stats.h"
+#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 

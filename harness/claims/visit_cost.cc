@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine_race/base/key.h"
-#include "harness/data/range_visitor.h"
+#include "harness/data/value_maker.h"
 #include "harness/load/contest_phases.h"
 #include "harness/load/engine_calls.h"
 #include "harness/load/file_reads.h"

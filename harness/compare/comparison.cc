@@ -8,7 +8,6 @@
 
 #include "harness/bench/benchmark.h"
 #include "harness/bench/report.h"
-#include "harness/measure/floor.h"
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"

@@ -1,4 +1,4 @@
-#include "harness/crash/child.h"
+#include "harness/crash/trial.h"
 
 #include <algorithm>
 #include <atomic>

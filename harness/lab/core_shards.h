@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/lab/engine_names.h"
+#include "harness/lab/block_shape.h"
 #include "harness/lab/table.h"
 #include "harness/measure/timed.h"
 

@@ -20,9 +20,8 @@
 #include <vector>
 
 #include "harness/lab/block_cache.h"
+#include "harness/lab/block_cursor.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/block_view.h"
-#include "harness/lab/engine_names.h"
 #include "harness/lab/node_search.h"
 #include "harness/lab/table_file.h"
 #include "harness/lab/table_frames.h"

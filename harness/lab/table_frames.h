@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "harness/lab/block_shape.h"
-#include "harness/lab/engine_names.h"
 
 namespace engine_race::lab {
 

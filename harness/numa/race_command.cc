@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "engine_race/base/key.h"
 #include "engine_race/numa/topology.h"
@@ -16,7 +15,6 @@
 #include "harness/load/store_basics.h"
 #include "harness/measure/table.h"
 #include "harness/numa/process_memory.h"
-#include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"
 #include "harness/numa/report.h"
 #include "harness/numa/text_copy.h"

@@ -16,8 +16,8 @@
 
 #include "engine_race/base/status.h"
 #include "harness/numa/instance_process.h"
+#include "harness/numa/process_memory.h"
 #include "harness/numa/race_plan.h"
-#include "harness/numa/report.h"
 
 namespace engine_race::harness {
 

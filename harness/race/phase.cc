@@ -1,4 +1,4 @@
-#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 
 #include <errno.h>
 #include <signal.h>

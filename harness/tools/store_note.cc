@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "engine_race/base/sys.h"
-#include "harness/tools/store_keys.h"
+#include "harness/tools/store_command.h"
 #include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/store.h"
-#include "harness/tools/store_keys.h"
+#include "harness/tools/store_command.h"
 
 namespace engine_race::harness {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <optional>
 
-#include "harness/tools/store_keys.h"
+#include "harness/tools/store_command.h"
 
 namespace engine_race::harness {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/experiments/io/command.h"
+#include "harness/experiments/io/lab.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "harness/experiments/l1/command.h"
+#include "harness/experiments/l1/race.h"
 
 #include <sys/prctl.h>
 

@@ -7,7 +7,6 @@
 #include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/shards.h"
 #include "harness/system/child_process.h"
-#include "harness/system/cpu_counters.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_race/base/status.h"
-#include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/lab/core_shards.h"
 #include "harness/load/l1_lookups.h"

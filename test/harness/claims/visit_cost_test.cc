@@ -9,7 +9,7 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
-#include "harness/data/range_visitor.h"
+#include "harness/data/value_maker.h"
 #include "harness/load/file_reads.h"
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_runs.h"

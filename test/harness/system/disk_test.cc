@@ -2,9 +2,12 @@
 #include "harness/system/disk.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "harness/system/process_stats.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -34,6 +37,104 @@ TEST(WhyNoRoomTest, AFileSystemMustHoldAllNeedsTogether) {
   EXPECT_NE(WhyNoRoom({{dir.path(), kMuch}, {dir.path(), kMuch, kMuch}}), "");
   // Their sum would wrap.
   EXPECT_NE(WhyNoRoom({{dir.path(), ~uint64_t{0}}, {dir.path(), 2}}), "");
+}
+
+// Files in memory are never cold.
+
+TEST(PageCacheTest, FilesInMemoryAreNotDropped) {
+  const std::filesystem::path parent = "/dev/shm";
+  if (!FileSystemName(parent.string()).starts_with("tmpfs")) GTEST_SKIP() << "no tmpfs";
+  const test::TempDir dir(parent);
+  std::ofstream(dir.Join("file")) << "some";
+  EXPECT_EQ(DropPageCache(dir.path()), "not dropped: the files lie in memory");
+}
+
+// The kernel's counts of a device's bytes.
+
+TEST(DeviceIoTest, ParsesABlockDevice) {
+  const auto bytes = ParseBlockStat("  123  4  1000 50  77 8  2000 90 0 100 140 0 0 0 0 5 6\n");
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(bytes->read, 512000u);
+  EXPECT_EQ(bytes->written, 1024000u);
+  EXPECT_EQ(bytes->read_count, 123u);
+  EXPECT_EQ(bytes->write_count, 77u);
+  EXPECT_FALSE(ParseBlockStat("1 2 3").has_value());
+  EXPECT_FALSE(ParseBlockStat("").has_value());
+}
+
+TEST(DeviceIoTest, ParsesAProcess) {
+  const auto bytes = ParseProcessIo(
+      "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\n"
+      "cancelled_write_bytes: 9\n");
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(bytes->read, 4096u);
+  EXPECT_EQ(bytes->written, 8192u);
+  EXPECT_EQ(bytes->read_count, 3u);
+  EXPECT_EQ(bytes->write_count, 4u);
+  EXPECT_FALSE(ParseProcessIo("rchar: 1\nread_bytes: 5\n").has_value());
+}
+
+TEST(DeviceIoTest, ADifferenceIsThatOfEachCount) {
+  const DeviceBytes grown = DeviceBytes{9, 8, 7, 6} - DeviceBytes{1, 2, 3, 4};
+  EXPECT_EQ(grown.read, 8u);
+  EXPECT_EQ(grown.written, 6u);
+  EXPECT_EQ(grown.read_count, 4u);
+  EXPECT_EQ(grown.write_count, 2u);
+}
+
+TEST(DeviceIoTest, FindsTheDeviceOrTheProcess) {
+  const test::TempDir temp;
+  const DeviceIo io(temp.Join("."));
+  EXPECT_EQ(io.device().empty(), io.source() == "/proc/self/io");
+  EXPECT_EQ(DeviceIo("/proc").source(), "/proc/self/io");
+  EXPECT_EQ(DeviceIo(temp.Join("missing")).source(), "/proc/self/io");
+}
+
+TEST(DiskTest, CountsAllocatedBytes) {
+  const test::TempDir temp;
+  EXPECT_EQ(AllocatedBytes(temp.Join("missing")), 0u);
+  std::filesystem::create_directory(temp.Join("below"));
+  const std::string path = temp.Join("below/file");
+  const std::string text(100000, 'x');
+  FILE* const file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fwrite(text.data(), 1, text.size(), file);
+  ASSERT_EQ(fsync(fileno(file)), 0);
+  std::fclose(file);
+  // The hole takes no space.
+  std::filesystem::resize_file(path, uint64_t{1} << 30);
+  EXPECT_GE(AllocatedBytes(temp.Join(".")), text.size());
+  EXPECT_LT(AllocatedBytes(temp.Join(".")), uint64_t{1} << 24);
+}
+
+TEST(ProcessStatsTest, CpuTimesAddUp) {
+  const CpuTimes before = ProcessCpuTimes();
+  const double both = CpuSeconds();
+  const CpuTimes after = ProcessCpuTimes();
+  EXPECT_LE(before.user_seconds + before.system_seconds, both);
+  EXPECT_GE(after.user_seconds + after.system_seconds, both);
+}
+
+TEST(ProcessStatsTest, ThePeakOfMemoryBeginsAnew) {
+  // Not the heap: AddressSanitizer keeps what is freed there for a while.
+  constexpr size_t kMuchBytes = size_t{64} << 20;
+  void* const much = ::mmap(nullptr, kMuchBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  ASSERT_NE(much, MAP_FAILED);
+  EXPECT_GT(PeakRssBytes(), kMuchBytes);
+  ASSERT_EQ(::munmap(much, kMuchBytes), 0);
+  const uint64_t before = PeakRssBytes();
+  if (!ResetPeakRss()) GTEST_SKIP() << "the kernel does not reset the peak";
+  EXPECT_LT(PeakRssBytes(), before);
+}
+
+TEST(ProcessStatsTest, AnOpenFileCounts) {
+  const uint64_t before = OpenFileCount();
+  FILE* const file = std::fopen("/dev/null", "r");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(OpenFileCount(), before + 1);
+  std::fclose(file);
+  EXPECT_EQ(OpenFileCount(), before);
 }
 
 }  // namespace
