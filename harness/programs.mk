@@ -28,7 +28,7 @@ parts_of_all := system/command_line
 parts_race := system measure/progress measure/table measure/timed data $(race_flags) race
 parts_store := measure/progress measure/table system/child_process tools
 parts_lab := system measure data load lab experiments/io experiments/l1
-parts_crash := crash
+parts_crash := measure/table crash
 parts_numa := system measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
 bench_parts := system $(addprefix measure/,progress table timed) data \

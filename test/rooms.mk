@@ -14,7 +14,7 @@ quick_test_rooms := e2e scan index log $(filter-out e2e scan index log $(long_te
 test_parts_index := load/fill_keys
 test_parts_copies := load/fill_keys
 # What mounts a small disk.
-$(foreach room,l1 faults e2e,$(eval test_parts_$(room) := system/work_dir system/disk system/child_process))
+$(foreach room,l1 faults e2e,$(eval test_parts_$(room) := system/disk system/child_process))
 test_parts_system := system
 test_parts_measure := system measure
 test_parts_data := data

@@ -2,10 +2,9 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/experiments/io/lab.h"
-#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/race.h"
+#include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
-#include "harness/system/own_child.h"
 
 namespace engine_race::harness {
 namespace {

@@ -31,8 +31,7 @@ class BatchesBench final : public Bench {
            return Compare("batch_gain", tmpfs_dir(), SyncMode::kNone, round_count_, memory_records_,
                           memory_records_);
          },
-         0,
-         true},
+         kTmpfs},
         {"durable",
          {{"batch_durable_gain", ">= 10", "", "batch_durable_gain: in batches, records a second",
            "batch_durable_gain: single writes a second"}},

@@ -35,8 +35,7 @@ class CApiBench final : public Bench {
     return {{"reads",
              {{"c_api_cost", "<= 0.02", "", kOfC, kOfCpp, RatioForm::kGrowth}},
              By(&CApiBench::CompareReads),
-             0,
-             true}};
+             kTmpfs}};
   }
   uint64_t TmpfsBytes() override { return StoreBytes(record_count_); }
 

@@ -62,9 +62,7 @@ class SafetyBench final : public Bench {
         {"mutants",
          {{kMutants, "= 1.0"}},
          By(&SafetyBench::TakeMutants),
-         0,
-         false,
-         mutants_path_().empty() ? "--mutants is missing" : ""}};
+         {0, false, mutants_path_().empty() ? "--mutants is missing" : ""}}};
   }
 
   Status CompareReads(StoreRuns* runs) {

@@ -42,8 +42,6 @@ class Overwriters {
 
   // `records` outlives this.
   Overwriters(const SpaceRecords& records, const Shape& shape, PutFn put);
-  Overwriters(const Overwriters&) = delete;
-  Overwriters& operator=(const Overwriters&) = delete;
   ~Overwriters();
 
   // Acknowledged writes so far. Thread-safe.

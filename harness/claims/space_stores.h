@@ -14,7 +14,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/system/own_child.h"
+#include "harness/system/child_process.h"
 
 namespace engine_race::harness {
 
@@ -66,8 +66,8 @@ Status WithOpenStore(const SpaceShape& shape, const Work& work) {
 // Writes each record once, in as many threads as the shape has.
 Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store);
 
-// The works of children of the bench about space, see harness/system/own_child.h: writes in little
-// memory, and small stores.
+// The works of children of the bench about space, see harness/system/child_process.h: writes in
+// little memory, and small stores.
 
 // Writes spread keys to a new store in one thread, until `write_count` are written or `seconds`
 // have passed. `cgroup` is the path of the group that the child joins before; empty: none.

@@ -20,9 +20,9 @@
 #include "harness/load/contest_phases.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
+#include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/memory_cgroup.h"
-#include "harness/system/own_child.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

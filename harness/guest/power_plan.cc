@@ -1,6 +1,7 @@
 #include "harness/guest/power_plan.h"
 
 #include <fcntl.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -7,6 +7,7 @@
 #define HARNESS_GUEST_SYSTEM_H_
 
 #include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -90,8 +90,6 @@ class ShardWorker {
 
   // `options` and `team`, all workers, outlive this.
   ShardWorker(uint32_t number, const CoreShardsOptions& options, Team team);
-  ShardWorker(const ShardWorker&) = delete;
-  ShardWorker& operator=(const ShardWorker&) = delete;
 
   // Answers all gets, each with a status of its own. A batch costs one mail for each worker that
   // has some of its keys. May throw std::bad_alloc.

@@ -52,8 +52,6 @@ class Table {
   static Status Open(int dir_fd, const std::string& name, const TableShape& shape,
                      const TableOptions& options, TableFrames* frames, BlockCache* cache,
                      std::unique_ptr<Table>* table);
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
   // No lookup may be running. Returns the table's frames to the pool.
   ~Table();
 

@@ -36,8 +36,6 @@ class TableFrames {
   static uint32_t CountFor(uint64_t block_count) {
     return static_cast<uint32_t>(block_count + block_count / 4 + 16);
   }
-  TableFrames(const TableFrames&) = delete;
-  TableFrames& operator=(const TableFrames&) = delete;
 
   FramePool* pool() const { return pool_.get(); }
   EpochManager& epochs() { return epochs_; }

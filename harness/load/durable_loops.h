@@ -25,8 +25,6 @@ class DurableLoops {
  public:
   // Makes the file in `dir`; the destructor removes it.
   DurableLoops(const std::string& dir, uint32_t thread_count);
-  DurableLoops(const DurableLoops&) = delete;
-  DurableLoops& operator=(const DurableLoops&) = delete;
   ~DurableLoops();
 
   // Returns durable writes a second: each thread writes 4 KiB and calls fdatasync.

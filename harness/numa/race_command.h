@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/numa/race_plan.h"
+#include "harness/numa/race_run.h"
 
 namespace engine_race::harness {
 

@@ -9,7 +9,6 @@
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/memory_maps.h"
-#include "harness/system/own_child.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race {

@@ -19,8 +19,8 @@
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/contest_phases.h"
+#include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 
@@ -168,9 +168,6 @@ bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports,
 // has a note, or is empty, is ever written to.
 class RaceDir {
  public:
-  RaceDir() = default;
-  RaceDir(const RaceDir&) = delete;
-  RaceDir& operator=(const RaceDir&) = delete;
   // Removes the store and its directory if Prepare has chosen the directory.
   ~RaceDir();
 

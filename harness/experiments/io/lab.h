@@ -43,8 +43,6 @@ class IoStore {
   // The store lies in a directory of `space`, its values on the first `path_count` of the paths (0:
   // beside it). The geometry is such that few records stay in staging.
   IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count);
-  IoStore(const IoStore&) = delete;
-  IoStore& operator=(const IoStore&) = delete;
   // Removes the store.
   ~IoStore();
 

@@ -17,7 +17,7 @@
 #include "engine_race/io/read_queue.h"
 #include "harness/lab/passthrough.h"
 #include "harness/measure/report.h"
-#include "harness/system/work_dir.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 

@@ -4,8 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "harness/experiments/l1/child.h"
-#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/index_race.h"
 #include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 

@@ -1,5 +1,5 @@
 // The answers of the short ranges of bin/claims scan, against an opponent whose answers are known.
-#include "harness/claims/scan_ranges.h"
+#include "harness/claims/scan_seeks.h"
 
 #include <gtest/gtest.h>
 

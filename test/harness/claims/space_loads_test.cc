@@ -20,7 +20,7 @@
 #include "harness/claims/space_stores.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_runs.h"
-#include "harness/system/work_dir.h"
+#include "harness/system/disk.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/race.h"
 #include "harness/system/child_process.h"
 #include "test/harness/program_fixture.h"

@@ -1,6 +1,6 @@
 // The part of bin/claims l1 about sharing nothing: it makes the lookups that it counts, and notices
 // wrong answers.
-#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/index_race.h"
 
 #include <gtest/gtest.h>
 
