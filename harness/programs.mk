@@ -16,7 +16,7 @@ peer_header_wiredtiger := wiredtiger.h
 peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
 peers_missing := $(filter-out $(peers_here),$(peers))
 peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
-peer_parts := kv load/durable_loops $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
+peer_parts := kv load/bare_loops $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc)) \

@@ -10,7 +10,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/race_meter.h"
-#include "harness/load/file_reads.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/table.h"
 #include "harness/race/runner.h"

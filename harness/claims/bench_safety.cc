@@ -8,7 +8,7 @@
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/load/durable_loops.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/table.h"
 #include "harness/measure/timed.h"

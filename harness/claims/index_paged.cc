@@ -12,7 +12,7 @@
 #include "engine_race/base/memory.h"
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
-#include "harness/load/file_reads.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/read_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/timed.h"

@@ -16,7 +16,6 @@
 #include "engine_race/base/options.h"
 #include "harness/crash/check.h"
 #include "harness/crash/oracle.h"
-#include "harness/crash/shape.h"
 #include "harness/crash/shared.h"
 
 namespace engine_race::crash {

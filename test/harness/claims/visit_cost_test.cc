@@ -10,7 +10,7 @@
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/value_maker.h"
-#include "harness/load/file_reads.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"

@@ -1,5 +1,5 @@
 // Where the cgroup of memory lies, and that its cap holds.
-#include "harness/system/memory_cgroup.h"
+#include "harness/system/process_stats.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
