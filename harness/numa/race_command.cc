@@ -1,4 +1,3 @@
-#include "harness/numa/race_command.h"
 
 #include <errno.h>
 #include <unistd.h>
