@@ -16,7 +16,7 @@ peer_header_wiredtiger := wiredtiger.h
 peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
 peers_missing := $(filter-out $(peers_here),$(peers))
 peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
-peer_parts := kv load/durable_loops $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
+peer_parts := kv load/bare_loops $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc)) \
@@ -28,10 +28,10 @@ parts_of_all := system/command_line
 parts_race := system measure/progress measure/table measure/timed data $(race_flags) race
 parts_store := measure/progress measure/table system/child_process tools
 parts_lab := system measure data load lab experiments/io experiments/l1
-parts_crash := crash
+parts_crash := measure/table crash
 parts_numa := system measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
-bench_parts := system $(addprefix measure/,floor progress table timed) data \
+bench_parts := system $(addprefix measure/,progress table timed) data \
                load/store_basics kv bench
 parts_bench := $(bench_parts)
 parts_compare := $(bench_parts) measure $(peer_parts) compare
@@ -41,7 +41,7 @@ rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) bench \
-                experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards tables) \
+                experiments/io/raw $(addprefix experiments/l1/,engine index_race shards tables) \
                 $(if $(rocks_library),opponents/rocks) claims
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough
@@ -50,7 +50,7 @@ parts_profile := system measure data load race $(visit_claims)
 # compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims profile),$(main_sources)) \
                       $(addprefix harness/,bench/report.cc bench/session.cc system/command_line.cc system/fio_runner.cc \
-                                           measure/floor.cc measure/table.cc \
+                                           measure/table.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))

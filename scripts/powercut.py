@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cuts the power of QEMU guests that write to a store, and verifies the store after each cut.
 
-A round is one cut and the next boot of the guest (see harness/guest/power_cut.h), which verifies
+A round is one cut and the next boot of the guest (see harness/guest/power_plan.h), which verifies
 the store and goes on loading it. There are three kinds of cut:
 
   reset  the guest resets itself, which loses its page cache

@@ -14,7 +14,7 @@ quick_test_rooms := e2e scan index log $(filter-out e2e scan index log $(long_te
 test_parts_index := load/fill_keys
 test_parts_copies := load/fill_keys
 # What mounts a small disk.
-$(foreach room,l1 faults e2e,$(eval test_parts_$(room) := system/loop_disk system/child_process))
+$(foreach room,l1 faults e2e,$(eval test_parts_$(room) := system/disk system/child_process))
 test_parts_system := system
 test_parts_measure := system measure
 test_parts_data := data
@@ -27,7 +27,7 @@ test_parts_crash := crash
 test_parts_tools := system measure tools
 test_parts_numa := system measure data $(race_flags) numa
 test_parts_claims := $(parts_claims)
-test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,contest claims)
+test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,process claims)
 test_parts_experiments := $(parts_lab)
 test_parts_apps := $(parts_numa)
 # Under ThreadSanitizer only ENGINE_TEST_FULL=1 has tests that run it.

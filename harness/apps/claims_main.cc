@@ -14,9 +14,9 @@
 #include "harness/claims/index_stores.h"
 #include "harness/claims/space_stores.h"
 #include "harness/race/runner.h"
+#include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
-#include "harness/system/own_child.h"
 
 // The linker replaces the engine's calls of HashValue by calls of this function, only in this
 // program. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.

@@ -21,8 +21,6 @@
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/own_child.h"
-#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 namespace {

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,6 +17,7 @@
 
 #include "harness/crash/check.h"
 #include "harness/crash/trial.h"
+#include "harness/measure/table.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 
@@ -137,10 +137,8 @@ int Run(Flags* flags) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const nlohmann::json summary = ToJson(config, trial.summary(), elapsed.count());
   PrintSummary(summary);
-  if (!flags->json_path.empty()) {
-    std::ofstream out(flags->json_path);
-    out << summary.dump(2) << "\n";
-    if (!out.flush()) throw std::runtime_error("cannot write " + flags->json_path);
+  if (!harness::SaveJson(summary, flags->json_path)) {
+    throw std::runtime_error("cannot write " + flags->json_path);
   }
   const bool clean = trial.summary().violation_count == 0;
   if (clean && flags->made_dir) std::filesystem::remove_all(config.dir);

@@ -1,11 +1,10 @@
 // The experiments: `bin/lab io` measures ways to read a disk, `bin/lab l1` lookups in memory.
 #include <CLI/CLI.hpp>
 
-#include "harness/experiments/io/command.h"
-#include "harness/experiments/l1/child.h"
-#include "harness/experiments/l1/command.h"
+#include "harness/experiments/io/lab.h"
+#include "harness/experiments/l1/race.h"
+#include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
-#include "harness/system/own_child.h"
 
 namespace engine_race::harness {
 namespace {

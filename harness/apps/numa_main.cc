@@ -2,7 +2,7 @@
 // of the race on each node. `numa copy` makes one of the copies that such instances run.
 #include <CLI/CLI.hpp>
 
-#include "harness/numa/race_command.h"
+#include "harness/numa/report.h"
 #include "harness/system/command_line.h"
 
 namespace engine_race::harness {

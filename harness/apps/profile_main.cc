@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/claims/scan_ranges.h"
+#include "harness/claims/scan_seeks.h"
 #include "harness/claims/visit_cost.h"
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_basics.h"
@@ -15,10 +15,9 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/median.h"
 #include "harness/system/command_line.h"
-#include "harness/system/cpu_counters.h"
+#include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 namespace {
@@ -66,14 +65,6 @@ Status ShortRanges(const ProfileConfig& config, const ProfilerSwitch& profiler, 
                   [&] { return kept ? ranges.Kept("kept") : ranges.OneForEach("each"); });
 }
 
-Status Seek(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return ShortRanges(config, profiler, /*kept=*/true);
-}
-
-Status SetUp(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return ShortRanges(config, profiler, /*kept=*/false);
-}
-
 // Runs over a store that is written first, or not.
 Status OverStore(const ProfileConfig& config, const ProfilerSwitch& profiler, bool is_written,
                  const std::function<void(StoreRuns*)>& body) {
@@ -86,29 +77,6 @@ Status OverStore(const ProfileConfig& config, const ProfilerSwitch& profiler, bo
     body(&runs);
     return runs.status();
   });
-}
-
-Status Range(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return OverStore(config, profiler, true, [&](StoreRuns* runs) {
-    runs->Ranges(QuietOptions(), config.thread_count, kPasses);
-  });
-}
-
-Status Read(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return OverStore(config, profiler, true, [&](StoreRuns* runs) {
-    runs->Read(QuietOptions(), config.thread_count, config.seconds);
-  });
-}
-
-Status MultiRead(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return OverStore(config, profiler, true, [&](StoreRuns* runs) {
-    runs->MultiRead(QuietOptions(), kCallers, kKeysPerCall, config.seconds);
-  });
-}
-
-Status Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
-  return OverStore(config, profiler, false,
-                   [&](StoreRuns* runs) { runs->Write(QuietOptions(), config.thread_count); });
 }
 
 Status Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
@@ -160,14 +128,34 @@ Status Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) {
 }
 
 const ProfilePhase kPhases[] = {
-    {"seek", "queries of ten short ranges, by an iterator that is kept", Seek},
-    {"setup", "the same by an iterator for each range, none of them cached", SetUp},
+    {"seek", "queries of ten short ranges, by an iterator that is kept",
+     [](const auto& config, const auto& profiler) { return ShortRanges(config, profiler, true); }},
+    {"setup", "the same by an iterator for each range, none of them cached",
+     [](const auto& config, const auto& profiler) { return ShortRanges(config, profiler, false); }},
     {"scan", "an iterator over keys and values, four writers beside it", Scan},
-    {"range", "all threads over everything, twice in each opening", Range},
+    {"range", "all threads over everything, twice in each opening",
+     [](const auto& config, const auto& profiler) {
+       return OverStore(config, profiler, true, [&](StoreRuns* runs) {
+         runs->Ranges(QuietOptions(), config.thread_count, kPasses);
+       });
+     }},
     {"visits", "the same with a race's visitors; prints what a visit costs and its floor", Visits},
-    {"read", "all threads, keys by chance", Read},
-    {"multiread", "a thousand keys a call", MultiRead},
-    {"write", "all threads, new keys", Write}};
+    {"read", "all threads, keys by chance",
+     [](const auto& config, const auto& profiler) {
+       return OverStore(config, profiler, true, [&](StoreRuns* runs) {
+         runs->Read(QuietOptions(), config.thread_count, config.seconds);
+       });
+     }},
+    {"multiread", "a thousand keys a call",
+     [](const auto& config, const auto& profiler) {
+       return OverStore(config, profiler, true, [&](StoreRuns* runs) {
+         runs->MultiRead(QuietOptions(), kCallers, kKeysPerCall, config.seconds);
+       });
+     }},
+    {"write", "all threads, new keys", [](const auto& config, const auto& profiler) {
+       return OverStore(config, profiler, false,
+                        [&](StoreRuns* runs) { runs->Write(QuietOptions(), config.thread_count); });
+     }}};
 
 struct ProfileFlags {
   ProfileConfig config;

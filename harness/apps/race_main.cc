@@ -14,14 +14,12 @@
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/table.h"
-#include "harness/race/phase.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/own_child.h"
 
 namespace engine_race::harness {
 namespace {

@@ -8,7 +8,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,6 @@
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
 #include "harness/tools/store_command.h"
-#include "harness/tools/store_records.h"
-#include "harness/tools/store_top.h"
 #include "harness/tools/store_transfer.h"
 
 namespace engine_race::harness {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/status.h"
 #include "harness/bench/benchmark.h"
 #include "harness/system/disk.h"
 
@@ -65,6 +66,14 @@ nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResu
 nlohmann::json SummaryJson(const nlohmann::json& runs);
 // The runs as lines of CSV below a line of names.
 std::string RunsCsv(const nlohmann::json& runs);
+
+// The rates of the device below a store, measured with fio, for the report of a run. With them
+// figures of two machines can be compared.
+
+// *floor becomes {"random_read_ops_per_s", "sequential_read_bytes_per_s",
+// "sequential_write_bytes_per_s"}. Takes as long as about nine passes over `bytes`, and needs
+// `bytes` of space in `dir`. kNotSupported without fio, kIOError when it fails.
+Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floor);
 
 }  // namespace engine_race::harness
 

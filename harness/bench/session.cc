@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "harness/measure/floor.h"
+#include "harness/bench/report.h"
 #include "harness/measure/table.h"
 #include "harness/system/process_stats.h"
 

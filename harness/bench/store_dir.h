@@ -16,15 +16,12 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "harness/bench/benchmark.h"
-#include "harness/system/work_dir.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 
 class StoreDir {
  public:
-  StoreDir() = default;
-  StoreDir(const StoreDir&) = delete;
-  StoreDir& operator=(const StoreDir&) = delete;
   // Removes the store and its directory if Prepare has chosen the directory and Empty has taken it.
   ~StoreDir();
 

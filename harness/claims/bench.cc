@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "harness/bench/report.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/floor.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
@@ -46,9 +46,10 @@ void Bench::ChooseWanted(const std::vector<BenchPart>& parts) {
   };
   wanted_.clear();
   for (const BenchPart& part : parts) {
-    const bool is_whole = order_.only.empty() ? part.why_not.empty() : is_asked(part.name);
+    const bool is_whole = order_.only.empty() ? part.needs.why_not.empty() : is_asked(part.name);
     if (order_.only.empty() && !is_whole) {
-      std::fprintf(stderr, "%s: %s is left out: %s\n", name_, part.name, part.why_not.c_str());
+      std::fprintf(stderr, "%s: %s is left out: %s\n", name_, part.name,
+                   part.needs.why_not.c_str());
     }
     for (const ClaimTarget& claim : part.claims) {
       if (is_whole || is_asked(claim.name)) wanted_.insert(claim.name);
@@ -70,7 +71,7 @@ std::string Bench::Refusal(const BenchOrder& order) {
   ChooseWanted(parts);
   uint64_t needed_bytes = 0;
   for (const BenchPart& part : parts) {
-    if (IsWanted(part)) needed_bytes = std::max(needed_bytes, part.disk_bytes);
+    if (IsWanted(part)) needed_bytes = std::max(needed_bytes, part.needs.disk_bytes);
   }
   std::fprintf(stderr, "%s: at most %.1f GB of disk are needed, %.1f GB are free in %s\n", name_,
                static_cast<double>(needed_bytes) * 1e-9,
@@ -91,9 +92,10 @@ bool Bench::IsWanted(const BenchPart& part) const {
 }
 
 Status Bench::IsPossible(const BenchPart& part) const {
-  if (!part.why_not.empty()) return Status(Code::kNotSupported, part.why_not);
-  if (part.needs_tmpfs && tmpfs_dir_.empty()) return Status::Full("no room on " + order_.tmpfs);
-  const std::string no_room = WhyNoRoom({{disk_->path(), part.disk_bytes}});
+  if (!part.needs.why_not.empty()) return Status(Code::kNotSupported, part.needs.why_not);
+  if (part.needs.is_on_tmpfs && tmpfs_dir_.empty())
+    return Status::Full("no room on " + order_.tmpfs);
+  const std::string no_room = WhyNoRoom({{disk_->path(), part.needs.disk_bytes}});
   return no_room.empty() ? Status::Ok() : Status::Full(no_room);
 }
 

@@ -20,7 +20,7 @@
 
 #include "engine_race/base/status.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/system/work_dir.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 
@@ -44,15 +44,22 @@ struct Setting {
   void Set(double number) const;
 };
 
+// The needs of a part: without them it is not begun.
+struct PartNeeds {
+  PartNeeds(uint64_t disk = 0, bool tmpfs = false, std::string why_none = {})  // NOLINT: implicit
+      : disk_bytes(disk), is_on_tmpfs(tmpfs), why_not(std::move(why_none)) {}
+  uint64_t disk_bytes;
+  bool is_on_tmpfs;
+  // Why it cannot be measured here; empty when it can. It is left out unless it was asked for.
+  std::string why_not;
+};
+inline const PartNeeds kTmpfs(0, true);
+
 struct BenchPart {
   const char* name;
   std::vector<ClaimTarget> claims;
   std::function<Status()> measure;
-  // The disk space without which the part is not begun.
-  uint64_t disk_bytes = 0;
-  bool needs_tmpfs = false;
-  // Why it cannot be measured here; empty when it can. It is left out unless it was asked for.
-  std::string why_not = {};
+  PartNeeds needs = {};
 };
 
 // The order for a run.
@@ -74,8 +81,6 @@ class Bench {
   // Both arguments outlive this.
   Bench(const char* name, const char* about) : name_(name), about_(about) {}
   virtual ~Bench() = default;
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
 
   const char* name() const { return name_; }
   const char* about() const { return about_; }

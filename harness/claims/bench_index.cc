@@ -10,9 +10,9 @@
 #include "harness/claims/race_meter.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
+#include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/own_child.h"
 
 namespace engine_race::harness {
 
@@ -71,9 +71,7 @@ std::vector<BenchPart> IndexBench::Parts() {
          "reads as in paged_read_ratio over RocksDB's with a cache of the same memory", kOurRate,
          kRocksRate}},
        By(&IndexBench::MeasurePagedVsRocks),
-       some_bytes,
-       false,
-       make_rocks_ ? "" : kNoRocks},
+       {some_bytes, false, make_rocks_ ? "" : kNoRocks}},
       {"billion",
        {{"billion_keys_rss_mib", "<= 2200",
          "the most memory that was resident in a process with all these keys"},
@@ -161,16 +159,16 @@ Status IndexBench::MeasureReopening() {
   ENGINE_RACE_RETURN_IF_ERROR(store.Fill());
   rounds_.Note("closed store: index_disk_bytes_per_key", store.DiskBytesPerKey());
   const auto reopen = [&](const char* figure, bool counts_waits) {
-    OpeningCost cost;
+    nlohmann::json cost;
     ENGINE_RACE_RETURN_IF_ERROR(store.Reopen(&cost));
-    rounds_.Note(figure, cost.seconds);
-    if (counts_waits) rounds_.Note(kOpenWaits, static_cast<double>(cost.wait_count));
+    rounds_.Note(figure, cost.at("seconds"));
+    if (counts_waits) rounds_.Note(kOpenWaits, cost.at("wait_count"));
     return Status::Ok();
   };
   const auto build = [&] {
-    OpeningCost cost;
+    nlohmann::json cost;
     ENGINE_RACE_RETURN_IF_ERROR(store.Rebuild(&cost));
-    rounds_.Note("build_s", cost.seconds);
+    rounds_.Note("build_s", cost.at("seconds"));
     return Status::Ok();
   };
   std::vector<Turn> turns = {build, [&] { return reopen("reopen_s", /*counts_waits=*/true); }};
@@ -188,9 +186,9 @@ Status IndexBench::MeasureReopenGrowth() {
   const char* const figures[] = {"reopen_s, fewer keys", "reopen_s, more keys"};
   for (FilledStore& store : stores) ENGINE_RACE_RETURN_IF_ERROR(store.Fill());
   const auto reopen = [&](size_t i) {
-    OpeningCost cost;
+    nlohmann::json cost;
     ENGINE_RACE_RETURN_IF_ERROR(stores[i].Reopen(&cost));
-    rounds_.Note(figures[i], cost.seconds);
+    rounds_.Note(figures[i], cost.at("seconds"));
     return Status::Ok();
   };
   return rounds_.Run({round_count_}, {[&] { return reopen(0); }, [&] { return reopen(1); }});

@@ -55,8 +55,7 @@ class IoBench final : public Bench {
              {{"tmpfs_read_ratio", ">= 0.65", "", kTmpfsRate, kTmpfsFioRate, RatioForm::kOver,
                kCpuRatioError}},
              By(&IoBench::TmpfsReads),
-             0,
-             true},
+             kTmpfs},
             {"stripe",
              {{"stripe2_cpu_overhead", "<= 0.05", "", kStripedCpu, kWholeCpu, RatioForm::kGrowth,
                kStripeCpuError},
@@ -65,8 +64,7 @@ class IoBench final : public Bench {
                ENGINE_RACE_RETURN_IF_ERROR(StripedCpu());
                return StripedRates();
              },
-             bytes,
-             true}};
+             {bytes, true}}};
   }
   uint64_t TmpfsBytes() override { return 3 * StoreBytes(tmpfs_record_count_); }
 

@@ -13,8 +13,6 @@
 #include "harness/claims/benches.h"
 #include "harness/experiments/l1/engine.h"
 #include "harness/experiments/l1/index_race.h"
-#include "harness/experiments/l1/rounds.h"
-#include "harness/experiments/l1/shards.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/opponents/rocks.h"
 #include "harness/system/process_stats.h"
@@ -113,9 +111,7 @@ class L1Bench final : public Bench {
           {"vs_rocksdb_readrandom", ">= 7",
            "everything by pointer over RocksDB's LRU cache, one thread"}},
          part(&L1Bench::Rocks),
-         bytes,
-         false,
-         make_rocks_ ? "" : kNoRocks},
+         {bytes, false, make_rocks_ ? "" : kNoRocks}},
         {"engine",
          {{kZipfGain, ">= 5",
            "zipfian reads of the engine with frames for values over none, on disk"},
@@ -126,8 +122,7 @@ class L1Bench final : public Bench {
           {kSecondEpoch, ">= 8",
            "the second MultiRead of all records after an opening over the first, all in memory"}},
          part(&L1Bench::Engine),
-         bytes + L1EngineDiskBytes(EngineShape()),
-         true}};
+         {bytes + L1EngineDiskBytes(EngineShape()), true}}};
   }
 
   std::string WhyNot() override {

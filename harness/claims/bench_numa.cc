@@ -46,15 +46,12 @@ class NumaBench final : public Bench {
               {kAnonymous, ">= 0.99"},
               {kNodes, ">= 8"}},
              By(&NumaBench::TakeGuests),
-             0,
-             false,
-             guests_path_().empty() ? "--guests is missing" : ""},
+             {0, false, guests_path_().empty() ? "--guests is missing" : ""}},
             {"launcher",
              {{"single_node_cost", "<= 0.02", "", "phases with the launcher, s",
                "phases of bin/race, s", RatioForm::kGrowth}},
              By(&NumaBench::CompareLauncher),
-             0,
-             true}};
+             kTmpfs}};
   }
   uint64_t TmpfsBytes() override {
     return StoreBytes(thread_count_ * records_per_thread_) + (uint64_t{256} << 20);

@@ -10,7 +10,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/race_meter.h"
-#include "harness/load/file_reads.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/table.h"
 #include "harness/race/runner.h"
@@ -71,8 +71,7 @@ class RaceBench final : public Bench {
         {"write-cpu",
          {{"write_cpu_over_bare", "<= 1.35", "", kWriteCpu, kBareCpu}},
          By(&RaceBench::CompareWriteCpu),
-         0,
-         true},
+         kTmpfs},
         {"read-cpu",
          {{"read_cpu_over_fio", "<= 1.1", "", kReadCpu, kFioCpu}},
          By(&RaceBench::CompareReadCpu),

@@ -8,7 +8,7 @@
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/load/durable_loops.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/table.h"
 #include "harness/measure/timed.h"
@@ -62,9 +62,7 @@ class SafetyBench final : public Bench {
         {"mutants",
          {{kMutants, "= 1.0"}},
          By(&SafetyBench::TakeMutants),
-         0,
-         false,
-         mutants_path_().empty() ? "--mutants is missing" : ""}};
+         {0, false, mutants_path_().empty() ? "--mutants is missing" : ""}}};
   }
 
   Status CompareReads(StoreRuns* runs) {

@@ -10,9 +10,7 @@
 
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/claims/board_cost.h"
 #include "harness/claims/race_meter.h"
-#include "harness/claims/scan_ranges.h"
 #include "harness/claims/scan_seeks.h"
 #include "harness/claims/scan_values.h"
 #include "harness/claims/visit_cost.h"
@@ -68,28 +66,24 @@ class ScanBench final : public Bench {
              OnRanges([this](ScanRanges* ranges) {
                return ranges->CompareRocks(make_rocks_, &more_json_["rocksdb"]);
              }),
-             0,
-             false,
-             make_rocks_ ? "" : kNoRocks},
-            {"snapshots", {{kSnapshot, "<= 200"}}, By(&ScanBench::Snapshots), 0, true},
+             {0, false, make_rocks_ ? "" : kNoRocks}},
+            {"snapshots", {{kSnapshot, "<= 200"}}, By(&ScanBench::Snapshots), kTmpfs},
             {"disk",
              {{kRangeRatio, ">= 0.95"}, {kRangePass2, ">= 0.95"}},
              By(&ScanBench::RangesOnDisk),
              2 * StoreBytes(race_.record_count())},
-            {"visits", {{kVisitCpu, "<= 25"}}, By(&ScanBench::Visits), 0, true},
-            {"checked-visits", {{kOverFloor, "<= 1.3"}}, By(&ScanBench::CheckedVisits), 0, true},
+            {"visits", {{kVisitCpu, "<= 25"}}, By(&ScanBench::Visits), kTmpfs},
+            {"checked-visits", {{kOverFloor, "<= 1.3"}}, By(&ScanBench::CheckedVisits), kTmpfs},
             {"written",
              {{"range_written_ratio", ">= 0.85", "", kWrittenRate, kUntouchedRate}},
              By(&ScanBench::WrittenRanges),
-             0,
-             true},
+             kTmpfs},
             {"writers",
              {{"writer_cpu_growth_under_scan", "<= 0.1", "", kCpuScanned, kCpuAlone,
                RatioForm::kGrowth}},
              By(&ScanBench::Writers),
-             0,
-             true},
-            {"gaps", {{kGap, "<= 200"}}, By(&ScanBench::Gaps), 0, true},
+             kTmpfs},
+            {"gaps", {{kGap, "<= 200"}}, By(&ScanBench::Gaps), kTmpfs},
             {"short-warm",
              {{"short_range_warm_vs_rocksdb", ">= 3", "", kShortRange, kShortRangeRocks},
               {"short_iterator_warm_vs_rocksdb", ">= 3", "", kShortWalk, kShortWalkRocks}},
@@ -97,18 +91,14 @@ class ScanBench final : public Bench {
                       [this](ScanValues* values) {
                         return values->CompareWarm(make_records_, &more_json_["rocksdb_warm"]);
                       }),
-             3 * StoreBytes(warm_record_count_),
-             false,
-             make_records_ ? "" : kNoRocks},
+             {3 * StoreBytes(warm_record_count_), false, make_records_ ? "" : kNoRocks}},
             {"short-cold",
              {{"short_range_cold_vs_rocksdb", ">= 1.3", "", kColdRange, kColdRangeRocks}},
              OnValues(cold_record_count_,
                       [this](ScanValues* values) {
                         return values->CompareCold(make_records_, &more_json_["rocksdb_cold"]);
                       }),
-             4 * StoreBytes(cold_record_count_),
-             false,
-             make_records_ ? "" : kNoRocks},
+             {4 * StoreBytes(cold_record_count_), false, make_records_ ? "" : kNoRocks}},
             {"first-warm",
              {{kFirstWarm, "<= 20"}},
              OnValues(warm_record_count_,
@@ -135,8 +125,7 @@ class ScanBench final : public Bench {
             {"sparse",
              {{"sparse_seek_growth", "<= 2", "", kSparseSeekWide, kSparseSeek}},
              [this] { return CompareSparseSeeks(ShapeOf(tmpfs_dir(), 10), &rounds_); },
-             0,
-             true},
+             kTmpfs},
             {"deletes",
              {{kSeekAfterDeletes, "<= 60"}},
              [this] { return SeekAfterDeletes(ShapeOf(dir(), deleted_from_count_), &rounds_); }},

@@ -17,7 +17,7 @@
 #include "harness/kv/kv_store.h"
 #include "harness/load/store_runs.h"
 #include "harness/opponents/peers.h"
-#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 #include "harness/system/disk.h"
 
 namespace engine_race::harness {
@@ -96,17 +96,13 @@ class SizesBench final : public Bench {
                        "calls of 1024 keys by one thread, RocksDB without log and checksums",
                        kSmallReads, kSmallReadsRocks}},
                      By(&SizesBench::CompareReads),
-                     4 * StoreBytes(small_bytes_ / kSmallBytes, kSmallBytes),
-                     false,
-                     no_rocks});
+                     {4 * StoreBytes(small_bytes_ / kSmallBytes, kSmallBytes), false, no_rocks}});
     parts.push_back(
         {"large-rocksdb",
          {{"large_vs_rocksdb_writes", ">= 3", "a new store, beside RocksDB with blob files",
            kLargeWrites, kLargeWritesRocks}},
          By(&SizesBench::CompareWrites),
-         3 * StoreBytes(large_bytes_ / kLargeBytes, kLargeBytes),
-         false,
-         no_rocks});
+         {3 * StoreBytes(large_bytes_ / kLargeBytes, kLargeBytes), false, no_rocks}});
     return parts;
   }
 

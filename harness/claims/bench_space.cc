@@ -87,15 +87,12 @@ class SpaceBench final : public SpacePromises {
          {{"no_overwrite_cost", "<= 0.02", "", "fill with reclaim, CPU ns a write",
            "fill without reclaim, CPU ns a write", RatioForm::kGrowth}},
          By(&SpaceBench::MeasureCost),
-         0,
-         true},
+         kTmpfs},
         {"rocksdb",
          {{"vs_rocksdb_overwrite", ">= 3", "", "engine, overwriting, MB/s",
            "RocksDB, overwriting, MB/s"}},
          By(&SpaceBench::MeasureRocks),
-         2 * most_store_bytes(),
-         false,
-         RocksKind().empty() ? kNoRocks : ""}};
+         {2 * most_store_bytes(), false, RocksKind().empty() ? kNoRocks : ""}}};
     std::ranges::move(PromiseParts(), std::back_inserter(parts));
     return parts;
   }

@@ -1,4 +1,4 @@
-// The benches of bin/claims, each in a file of its own.
+// The benches of bin/claims.
 #ifndef HARNESS_CLAIMS_BENCHES_H_
 #define HARNESS_CLAIMS_BENCHES_H_
 

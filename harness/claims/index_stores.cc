@@ -144,26 +144,24 @@ FilledStore::FilledStore(std::string dir, const Options& options, uint64_t key_c
 
 Status FilledStore::Fill() {
   ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options_, dir_, keys_.key_count(), seed_));
-  OpeningCost unused;
+  nlohmann::json unused;
   return Reopen(&unused);
 }
 
-Status FilledStore::Rebuild(OpeningCost* cost) {
+Status FilledStore::Rebuild(nlohmann::json* cost) {
   RemoveIndexRoot(dir_);
   return OpenInChild(/*builds=*/true, cost);
 }
 
-Status FilledStore::OpenInChild(bool builds, OpeningCost* cost) {
+Status FilledStore::OpenInChild(bool builds, nlohmann::json* cost) {
   DropPageCache(dir_);
-  nlohmann::json answer;
   ENGINE_RACE_RETURN_IF_ERROR(RunOwnChild(kOpenWork,
                                           {{"store_dir", dir_},
                                            {"builds", builds},
                                            {"first_key", keys_.PresentKey(Mix64(++open_count_))},
                                            {"more_keys", written_keys_}},
-                                          &answer));
+                                          cost));
   written_keys_.clear();
-  *cost = {answer.at("seconds"), answer.at("wait_count"), answer.at("peak_rss_bytes")};
   return Status::Ok();
 }
 

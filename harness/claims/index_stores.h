@@ -15,7 +15,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "harness/load/fill_keys.h"
-#include "harness/system/own_child.h"
+#include "harness/system/child_process.h"
 
 namespace engine_race::harness {
 
@@ -73,22 +73,15 @@ struct IndexLoadResult {
 Status RunIndexLoad(Store* store, const IndexKeys& keys, const IndexLoad& load,
                     IndexLoadResult* result);
 
-// The works of children, see harness/system/own_child.h. Each opens a store afresh, in memory of
-// its own. The last two count lookups of present and absent keys that are right. One reads through
-// the public interface. The other looks up keys in the index alone and compares the slots, because
-// all values read alike.
+// The works of children, see harness/system/child_process.h. Each opens a store afresh, in memory
+// of its own. The last two count lookups of present and absent keys that are right. One reads
+// through the public interface. The other looks up keys in the index alone and compares the slots,
+// because all values read alike.
 inline constexpr char kOpenWork[] = "open";
 inline constexpr char kKillWork[] = "kill";
 inline constexpr char kBillionReadsWork[] = "billion-reads";
 inline constexpr char kBillionSlotsWork[] = "billion-slots";
 ChildWorks IndexWorks();
-
-// Of an opening in a child, with the page cache dropped before.
-struct OpeningCost {
-  double seconds = 0;
-  uint64_t wait_count = 0;  // of the opening thread meanwhile
-  uint64_t peak_rss_bytes = 0;
-};
 
 class FilledStore {
  public:
@@ -97,11 +90,12 @@ class FilledStore {
 
   // Makes the store and closes it with all of its index on disk.
   Status Fill();
-  // Opens the store in a child, reads, and closes it with all of its index on disk. The cost is
-  // that from Open until the first Read has returned.
-  Status Reopen(OpeningCost* cost) { return OpenInChild(/*builds=*/false, cost); }
+  // Opens the store in a child, after the page cache was dropped, reads, and closes it with all of
+  // its index on disk. *cost gets "seconds" from Open until the first Read has returned, the
+  // "wait_count" of the opening thread meanwhile, and "peak_rss_bytes".
+  Status Reopen(nlohmann::json* cost) { return OpenInChild(/*builds=*/false, cost); }
   // Reopen without a root, until the index is built from the key logs.
-  Status Rebuild(OpeningCost* cost);
+  Status Rebuild(nlohmann::json* cost);
   // A child writes records and is killed. It writes none of the index. The next Reopen reads some
   // of the records after its first Read.
   Status KillWriter(uint64_t write_count);
@@ -117,7 +111,7 @@ class FilledStore {
   double DiskBytesPerKey() const;
 
  private:
-  Status OpenInChild(bool builds, OpeningCost* cost);
+  Status OpenInChild(bool builds, nlohmann::json* cost);
 
   const std::string dir_;
   const Options options_;

@@ -13,7 +13,6 @@
 
 #include "engine_race/base/status.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/race/phase.h"
 #include "harness/race/runner.h"
 
 namespace engine_race::harness {

@@ -1,4 +1,4 @@
-#include "harness/claims/scan_ranges.h"
+#include "harness/claims/scan_seeks.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

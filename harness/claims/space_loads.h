@@ -21,7 +21,6 @@
 #include "engine_race/store.h"
 #include "harness/claims/space_stores.h"
 #include "harness/data/key_source.h"
-#include "harness/measure/claim_rounds.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
 
@@ -43,8 +42,6 @@ class Overwriters {
 
   // `records` outlives this.
   Overwriters(const SpaceRecords& records, const Shape& shape, PutFn put);
-  Overwriters(const Overwriters&) = delete;
-  Overwriters& operator=(const Overwriters&) = delete;
   ~Overwriters();
 
   // Acknowledged writes so far. Thread-safe.
@@ -163,24 +160,6 @@ struct OverwrittenStore {
 Status OverwriteAndWatch(const OverwrittenStore& overwritten, const SpaceRecords& records,
                          const Overwriters::Shape& shape, const std::vector<WatchShape>& watches,
                          SpaceSamples* samples);
-
-// Disk space of stores that are hard to keep small: after deletions, with small buckets, with a
-// single one, and with a window of keys.
-//
-// Removes the directory of the shape in the end: it has one store after another. Those with
-// deletions have its records, overwritten ones an eighth of them.
-//
-// Notes the space on disk over the values of the live records and 64 MiB:
-// - deleted_space_idle, deleted_space_compacted: after nine of ten records were deleted, before and
-//   after Compact; the larger figure of spread and dense keys, which are noted too
-// - one_bucket_space: dense keys; the most in the second half of the overwriting
-// - fifo_space: keys rise; each write deletes the key that is as many keys behind it as the store
-//   has
-// - small_bucket_space: 250 records a bucket, or all if that is less; as one_bucket_space
-// - apparent_over_used: in the end, the sizes of all files over their space on disk.
-//
-// Returns the first failure of a call, or kIncomplete when the user interrupts.
-Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds);
 
 }  // namespace engine_race::harness
 

@@ -9,9 +9,8 @@
 #include "harness/claims/index_stores.h"
 #include "harness/data/mix.h"
 #include "harness/load/store_runs.h"
+#include "harness/system/child_process.h"
 #include "harness/system/disk.h"
-#include "harness/system/loop_disk.h"
-#include "harness/system/own_child.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
@@ -75,9 +74,7 @@ std::vector<BenchPart> SpacePromises::PromiseParts() {
           {"checkpoint",
            {{"checkpoint_after_overwrites", "<= 1.5", "", kAgedCheckpoint, kFreshCheckpoint}},
            By(&SpacePromises::MeasureCheckpoints),
-           2 * one_bytes + kCheckpointBytes,
-           false,
-           LoopDisk::WhyNoXfs()},
+           {2 * one_bytes + kCheckpointBytes, false, LoopDisk::WhyNoXfs()}},
           {"increment",
            {{"increment_after_one_percent", "<= 0.02", "", kIncrement, kFullBackup}},
            By(&SpacePromises::MeasureIncrement),
@@ -107,9 +104,7 @@ std::vector<BenchPart> SpacePromises::PromiseParts() {
           {"memory",
            {{"writes_in_128_mb", ">= 0.8", "", kDefaultStagingRate, kWrittenStagingRate}},
            By(&SpacePromises::MeasureSmallMemory),
-           StoreBytes(limited_write_count_),
-           false,
-           why_no_root},
+           {StoreBytes(limited_write_count_), false, why_no_root}},
           {"hundred",
            {{"hundred_records_disk_mb", "<= 8"},
             {"hundred_records_memory_mb", "<= 16"},

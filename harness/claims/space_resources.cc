@@ -5,10 +5,9 @@
 
 #include "harness/claims/space_promises.h"
 #include "harness/claims/space_stores.h"
+#include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/memory_cgroup.h"
-#include "harness/system/own_child.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

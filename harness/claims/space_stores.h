@@ -13,7 +13,8 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/system/own_child.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/system/child_process.h"
 
 namespace engine_race::harness {
 
@@ -65,8 +66,8 @@ Status WithOpenStore(const SpaceShape& shape, const Work& work) {
 // Writes each record once, in as many threads as the shape has.
 Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store);
 
-// The works of children of the bench about space, see harness/system/own_child.h: writes in little
-// memory, and small stores.
+// The works of children of the bench about space, see harness/system/child_process.h: writes in
+// little memory, and small stores.
 
 // Writes spread keys to a new store in one thread, until `write_count` are written or `seconds`
 // have passed. `cgroup` is the path of the group that the child joins before; empty: none.
@@ -77,6 +78,24 @@ inline constexpr char kSmallMemoryWork[] = "small-memory";
 // closing.
 inline constexpr char kSmallStoresWork[] = "small-stores";
 ChildWorks SpaceWorks();
+
+// Disk space of stores that are hard to keep small: after deletions, with small buckets, with a
+// single one, and with a window of keys.
+//
+// Removes the directory of the shape in the end: it has one store after another. Those with
+// deletions have its records, overwritten ones an eighth of them.
+//
+// Notes the space on disk over the values of the live records and 64 MiB:
+// - deleted_space_idle, deleted_space_compacted: after nine of ten records were deleted, before and
+//   after Compact; the larger figure of spread and dense keys, which are noted too
+// - one_bucket_space: dense keys; the most in the second half of the overwriting
+// - fifo_space: keys rise; each write deletes the key that is as many keys behind it as the store
+//   has
+// - small_bucket_space: 250 records a bucket, or all if that is less; as one_bucket_space
+// - apparent_over_used: in the end, the sizes of all files over their space on disk.
+//
+// Returns the first failure of a call, or kIncomplete when the user interrupts.
+Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds);
 
 }  // namespace engine_race::harness
 

@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "engine_race/base/key.h"
-#include "harness/data/range_visitor.h"
+#include "harness/data/value_maker.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/contest_phases.h"
-#include "harness/load/engine_calls.h"
-#include "harness/load/file_reads.h"
 #include "harness/load/l1_lookups.h"
+#include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/progress.h"
 #include "harness/system/process_stats.h"

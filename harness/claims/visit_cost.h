@@ -22,7 +22,7 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 
 namespace engine_race::harness {
 

@@ -1,4 +1,4 @@
-#include "harness/compare/claims.h"
+#include "harness/compare/comparison.h"
 
 #include <algorithm>
 #include <array>

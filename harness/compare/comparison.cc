@@ -8,12 +8,11 @@
 
 #include "harness/bench/benchmark.h"
 #include "harness/bench/report.h"
-#include "harness/measure/floor.h"
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
-#include "harness/system/memory_cgroup.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 namespace {
@@ -217,16 +216,11 @@ void Comparison::RunBenchmarksOf(CompareOrder* order) {
 CompareOrder Comparison::OrderOf(const std::string& store, uint32_t round,
                                  uint32_t position) const {
   CompareOrder order;
+  static_cast<CompareLoad&>(order) = config_;
+  order.dir = StoreDir();
   order.store = store;
   order.round = round;
   order.position = position;
-  order.dir = StoreDir();
-  order.thread_count = config_.thread_count;
-  order.record_count = config_.record_count;
-  order.value_bytes = config_.value_bytes;
-  order.seed = config_.seed;
-  order.memory_budget_bytes = config_.memory_budget_bytes;
-  order.dense_keys = config_.dense_keys;
   return order;
 }
 

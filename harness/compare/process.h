@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "harness/bench/benchmark.h"
+#include "harness/data/key_source.h"
+#include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"
 
 namespace engine_race::harness {
@@ -37,32 +40,38 @@ inline bool IsOpening(const std::string& phase) {
   return phase == kOpenPhase || phase == kOpenAfterLoadPhase;
 }
 
-struct CompareOrder {
+// The common part of the orders of all phases.
+struct CompareLoad {
+  std::string dir;  // of the store, or, in a configuration, the empty one that it is made below
+  uint32_t thread_count = 64;
+  // Of a whole dataset.
+  uint64_t record_count = 0;
+  uint32_t value_bytes = kValueBytes;
+  uint64_t seed = 1;
+  // Given to each store as its budget.
+  uint64_t memory_budget_bytes = 0;
+  // Keys of benchmarks are 0, 1, 2, ... instead of spread over all keys.
+  bool dense_keys = false;
+};
+
+struct CompareOrder : CompareLoad {
   std::string store;
   std::string phase;
   uint32_t round = 0;
   uint32_t position = 0;  // of the store within the round, from 0 on
   uint32_t opening = 0;   // numbers the openings of a store in a round
-  std::string dir;        // of the store
   // The group that the process joins, its version and its cap; empty and 0: there is none.
   std::string cgroup;
   int cgroup_version = 0;
   uint64_t memory_cap_bytes = 0;
-  uint32_t thread_count = 64;
-  // Records of a whole dataset, and how many of them the store has: records 0 to written_count.
-  uint64_t record_count = 0;
+  // How many records of the dataset the store has: records 0 to written_count.
   uint64_t written_count = 0;
-  uint32_t value_bytes = kValueBytes;
   // Whether the store's fill went to its end.
   bool has_all_records = true;
-  uint64_t seed = 1;
   // The phase's time limit.
   double phase_seconds = 0;
   // After so long the process ends, whether the store is closed or not.
   double process_seconds = 0;
-  uint64_t memory_budget_bytes = 0;
-  // Keys of benchmarks are 0, 1, 2, ... instead of spread over all keys.
-  bool dense_keys = false;
 };
 
 struct CompareAnswer {
@@ -113,6 +122,38 @@ CompareAnswer RunCompareProcess(const CompareOrder& order);
 
 inline constexpr char kCompareWork[] = "compared-phase";
 Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer);
+
+// The contest's phases over any store: many threads write at random, read at random, and range over
+// everything in order, twice. Each thread does at least one operation, however short the time.
+//
+// Every value that is read is checked.
+
+bool IsContestPhase(const std::string& phase);
+
+// The records of an order, and its phase of the contest. Making it computes everything that is not
+// the store's work, so the clock of the phase can begin afterwards.
+class Contest {
+ public:
+  // `order` outlives this.
+  explicit Contest(const CompareOrder& order);
+
+  // Runs the order's phase, which is one of the contest's, over an open store. The caller measures
+  // its time. An operation of a range is one record visited by one thread. *written_count is how
+  // many records the store has at the end, see CompareOrder. The first failure of the store,
+  // kCorruption for a wrong value, or kIncomplete when the user interrupts.
+  Status Run(KvStore* store, const OnSecondFn& on_second, BenchResult* result,
+             uint64_t* written_count) const;
+  // Reads and checks the record that the order's round and opening draw.
+  Status ReadOne(KvStore* store) const;
+
+ private:
+  uint64_t OperationCount() const;
+
+  const CompareOrder& order_;
+  const KeySource keys_;
+  const ValueMaker values_;
+  KeySummary expected_;  // of a range
+};
 
 }  // namespace engine_race::harness
 

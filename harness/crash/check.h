@@ -10,7 +10,6 @@
 
 #include "engine_race/store.h"
 #include "harness/crash/oracle.h"
-#include "harness/crash/shape.h"
 #include "harness/crash/shared.h"
 
 namespace engine_race::crash {

@@ -1,4 +1,4 @@
-#include "harness/crash/child.h"
+#include "harness/crash/trial.h"
 
 #include <algorithm>
 #include <atomic>
@@ -37,8 +37,6 @@ void RunThreads(uint32_t count, const std::function<void(uint32_t)>& run) {
   for (uint32_t t = 0; t < count; ++t) threads.emplace_back(run, t);
   for (std::thread& thread : threads) thread.join();
 }
-
-int ExitCode(const Trial& trial) { return trial.report.violation_count() == 0 ? 0 : 1; }
 
 // The writers, the readers and the syncing thread of one child, from Start to Stop.
 class Traffic {
@@ -162,64 +160,57 @@ void VerifyReads(const Checker& checker, const Oracle& oracle) {
   });
 }
 
+// Opens the store, works on it and closes it. Returns the exit code.
+int RunOpen(const ChildPlan& plan, const Trial& trial, const char* call,
+            const std::function<void(Store*)>& work) {
+  trial.report.SetPhase(Phase::kOpen);
+  std::unique_ptr<Store> store;
+  if (const Status status = OpenStore(plan, trial, &store); !status.ok()) {
+    AddStatus(trial, call, status);
+    return 1;
+  }
+  work(store.get());
+  trial.report.SetPhase(Phase::kClose);
+  store.reset();
+  trial.report.SetPhase(Phase::kDone);
+  return trial.report.violation_count() == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int RunWriter(const ChildPlan& plan, const Trial& trial) {
-  trial.report.SetPhase(Phase::kOpen);
-  std::unique_ptr<Store> store;
-  if (const Status status = OpenStore(plan, trial, &store); !status.ok()) {
-    AddStatus(trial, "Open to write", status);
-    return 1;
-  }
-  const Checker checker(store.get(), trial, /*settled=*/false);
-  std::string buffer;
-  if (plan.index_first) checker.CheckRead(0, &buffer);
-
-  trial.report.SetPhase(Phase::kWrite);
-  Traffic traffic(store.get(), plan, trial);
-  traffic.Start();
-  if (plan.index_first) traffic.StartReaders();
-  std::this_thread::sleep_for(std::chrono::milliseconds(plan.write_ms));
-
-  if (!plan.index_first) {
-    trial.report.SetPhase(Phase::kFirstRead);
-    traffic.StartReaders();
-    traffic.AwaitFirstRead();
+  return RunOpen(plan, trial, "Open to write", [&](Store* store) {
+    const Checker checker(store, trial, /*settled=*/false);
+    std::string buffer;
+    if (plan.index_first) checker.CheckRead(0, &buffer);
+    trial.report.SetPhase(Phase::kWrite);
+    Traffic traffic(store, plan, trial);
+    traffic.Start();
+    if (plan.index_first) traffic.StartReaders();
     std::this_thread::sleep_for(std::chrono::milliseconds(plan.write_ms));
-  }
-  traffic.Stop();
-
-  trial.report.SetPhase(Phase::kClose);
-  store.reset();
-  trial.report.SetPhase(Phase::kDone);
-  return ExitCode(trial);
+    if (!plan.index_first) {
+      trial.report.SetPhase(Phase::kFirstRead);
+      traffic.StartReaders();
+      traffic.AwaitFirstRead();
+      std::this_thread::sleep_for(std::chrono::milliseconds(plan.write_ms));
+    }
+    traffic.Stop();
+  });
 }
 
 int RunVerifier(const ChildPlan& plan, const Trial& trial) {
-  trial.report.SetPhase(Phase::kOpen);
-  std::unique_ptr<Store> store;
-  if (const Status status = OpenStore(plan, trial, &store); !status.ok()) {
-    AddStatus(trial, "Open to verify", status);
-    return 1;
-  }
-  Rng rng(plan.seed);
-  const Checker checker(store.get(), trial, /*settled=*/true);
-  trial.report.SetPhase(Phase::kFirstRead);
-  if (Chance(rng, 0.5)) {
+  return RunOpen(plan, trial, "Open to verify", [&](Store* store) {
+    Rng rng(plan.seed);
+    const Checker checker(store, trial, /*settled=*/true);
+    const bool reads_first = Chance(rng, 0.5);
+    trial.report.SetPhase(Phase::kFirstRead);
     std::string buffer;
-    checker.CheckRead(0, &buffer);
+    if (reads_first) checker.CheckRead(0, &buffer);
+    if (!reads_first) VerifyRanges(checker, trial.oracle, rng);
     trial.report.SetPhase(Phase::kVerify);
     VerifyReads(checker, trial.oracle);
-    VerifyRanges(checker, trial.oracle, rng);
-  } else {
-    VerifyRanges(checker, trial.oracle, rng);
-    trial.report.SetPhase(Phase::kVerify);
-    VerifyReads(checker, trial.oracle);
-  }
-  trial.report.SetPhase(Phase::kClose);
-  store.reset();
-  trial.report.SetPhase(Phase::kDone);
-  return ExitCode(trial);
+    if (reads_first) VerifyRanges(checker, trial.oracle, rng);
+  });
 }
 
 int RunSecondOpener(const ChildPlan& plan, const Trial& trial) {

@@ -1,8 +1,7 @@
 // The first process of a guest. pc_test says which test: "nvme" (nvme_test.h), "numa"
-// (numa_test.h), or nothing for a power cut (power_cut.h).
-#include "harness/guest/numa_test.h"
+// (system.h), or nothing for a power cut (power_plan.h).
 #include "harness/guest/nvme_test.h"
-#include "harness/guest/power_cut.h"
+#include "harness/guest/power_plan.h"
 #include "harness/guest/system.h"
 
 int main() {

@@ -1,4 +1,3 @@
-#include "harness/guest/numa_test.h"
 
 #include <cstdint>
 #include <filesystem>

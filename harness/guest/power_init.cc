@@ -1,4 +1,3 @@
-#include "harness/guest/power_cut.h"
 
 #include <cstdio>
 #include <memory>
@@ -10,7 +9,6 @@
 
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
-#include "harness/guest/power_ledger.h"
 #include "harness/guest/power_plan.h"
 #include "harness/guest/system.h"
 

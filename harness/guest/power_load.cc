@@ -1,4 +1,4 @@
-#include "harness/guest/power_cut.h"
+#include "harness/guest/power_plan.h"
 
 #include <atomic>
 #include <chrono>

@@ -15,8 +15,12 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/store.h"
 #include "harness/data/value_maker.h"
 
 namespace engine_race::powercut {
@@ -78,6 +82,94 @@ class Model {
   const uint32_t bucket_;
   std::array<uint64_t, kKeysPerBucket> versions_ = {};
 };
+
+// The ledger of a power-cut trial, in sectors behind the store's file system. It notes which
+// operations were acknowledged as durable, and what earlier verifications found.
+//
+// Every record is one direct write, made after the store has answered. It goes to one of two
+// sectors in turn, so a cut in the middle of it leaves the record before it intact.
+//
+// scripts/powercut_replay.py makes disks from a log of the device's writes. Such a disk has all the
+// ledger's writes up to its moment. The log has every flush before the acknowledgement that depends
+// on it.
+//
+// Thread safety: threads may call WriteAcked at once, each with an `acker` of its own. The other
+// calls are for times when no writer runs.
+
+// One acker for each writer, and one for the thread that calls Sync.
+inline constexpr uint32_t kAckerCount = kWriterCount + 1;
+inline constexpr uint32_t kMaxCycleCount = 60;
+
+// By writer: the last operation that was acknowledged as durable.
+using Acked = std::array<uint32_t, kWriterCount>;
+
+class Ledger {
+ public:
+  // `offset` is where the ledger's area begins on the device.
+  Status Open(const std::string& device, uint64_t offset);
+
+  // Reads the findings of verifications, one entry a cycle; none from a new disk. `cycle_count`
+  // counts the last cycle too, which has no entry yet.
+  Status ReadHistory(const Plan& plan, std::vector<Kept>* kept, uint32_t* cycle_count);
+  // Notes that the cycle after those of `kept` begins.
+  Status WriteHistory(const Plan& plan, const std::vector<Kept>& kept);
+
+  // Reads the highest acknowledgements of a cycle.
+  Status ReadAcked(const Plan& plan, uint32_t cycle, Acked* acked);
+  Status WriteAcked(const Plan& plan, uint32_t cycle, uint32_t acker, uint64_t sequence,
+                    const Acked& acked);
+
+ private:
+  static constexpr uint32_t kRecordBytes = 4096;
+  struct Record;
+
+  Status Read(uint32_t place, Record* record, bool* valid);
+  Status Write(uint32_t place, Record* record);
+
+  UniqueFd fd_;
+  uint64_t offset_ = 0;
+  uint64_t history_sequence_ = 0;
+};
+
+// The init of a power-cut guest. It verifies the store on /dev/nvme0n1 as the last cut left it,
+// then loads it until the next cut.
+//
+// scripts/powercut.py boots it and reads its lines on the serial console. The kernel's command line
+// has
+//   pc_seed         of the plan
+//   pc_ledger       where on the device the ledger begins, bytes
+//   pc_load         1: load after the verification; otherwise the guest powers off
+//   pc_mode         none, group or every
+//   pc_sync_ms, pc_pace_us, pc_operations   the load, see LoadPlan
+//   pc_writeback    of the kernel, in centiseconds: how soon it writes dirty pages by itself
+//   pc_reset_from   mount or load: resets the machine pc_reset_ms after that
+
+struct LoadPlan {
+  SyncMode sync_mode = SyncMode::kNone;
+  uint32_t cycle = 0;
+  // A thread calls Sync at this interval; 0: never.
+  uint32_t sync_every_ms = 0;
+  // The pause of a writer after each operation.
+  uint32_t pace_us = 0;
+  // The most operations of each writer; then it waits for the cut.
+  uint32_t operation_count = 0;
+};
+
+// The writers make their operations until the cut. Returns only after a failure, with its
+// description; otherwise the cut ends it.
+std::string RunLoad(const Plan& plan, const LoadPlan& load, Store* store, Ledger* ledger);
+
+// Compares the store with its plan: checks that Range and Read agree, and that nothing is found
+// which was never written. Every bucket must show a prefix of its writer's operations in the last
+// cycle, on top of the state that the earlier cycles left. The prefix must reach the acknowledged
+// operations.
+//
+// `kept` holds the earlier cycles. The last cycle is added unless `cycle_count` says that there is
+// none. Returns the first violation, or nothing.
+std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t cycle_count,
+                   std::vector<Kept>* kept);
+
+[[noreturn]] void Run();
 
 }  // namespace engine_race::powercut
 

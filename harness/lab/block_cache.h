@@ -64,8 +64,6 @@ class BlockCache {
   };
 
   explicit BlockCache(size_t capacity_bytes, uint32_t shard_bits = 6);
-  BlockCache(const BlockCache&) = delete;
-  BlockCache& operator=(const BlockCache&) = delete;
   // No entry may be pinned.
   ~BlockCache();
 

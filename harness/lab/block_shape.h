@@ -6,16 +6,84 @@
 #define HARNESS_LAB_BLOCK_SHAPE_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "engine_race/base/assert.h"
-#include "harness/lab/engine_names.h"
-#include "harness/lab/key_words.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/swip.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/base/touch.h"
+#include "engine_race/io/file.h"
+#include "engine_race/l1/block_owner.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/frame_pool.h"
+#include "engine_race/l1/key_search.h"
+#include "harness/load/l1_lookups.h"
 
 namespace engine_race::lab {
+
+// The names of the engine, and of the records in tables, that the lab's variants are built from.
+
+using harness::kMaxKeyBytes;
+using harness::kMaxPayloadBytes;
+using harness::TableShape;
+using l1::BlockOwner;
+using l1::EpochManager;
+using l1::FrameInfo;
+using l1::FrameKind;
+using l1::FramePool;
+using l1::GuessRank;
+using l1::kNoFrame;
+
+// Keys as words: the part of a key that tells it from its neighbours in a block.
+//
+// All keys of a block begin with the same bytes, which the block stores once. The next eight bytes
+// of a key, as a number, are its significant word. Registers compare numbers, and in nearly every
+// comparison the words decide. The bytes after the word are the suffix, which is looked at only
+// when words are equal. A key that ends within its word is filled up with zeros.
+
+inline constexpr uint32_t kWordBytes = 8;
+
+// Eight bytes as a number whose order is the order of the bytes.
+inline uint64_t LoadWord(const char* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  static_assert(std::endian::native == std::endian::little);
+  return __builtin_bswap64(word);
+}
+
+// The significant word of `rest_bytes` > 0 bytes at `rest`. Always reads eight bytes there.
+inline uint64_t WordOf(const char* rest, uint32_t rest_bytes) {
+  const uint64_t word = LoadWord(rest);
+  if (rest_bytes >= kWordBytes) [[likely]] {
+    return word;
+  }
+  const uint32_t unused_bits = 8 * (kWordBytes - rest_bytes);
+  return word >> unused_bits << unused_bits;
+}
+
+// The significant word of a key of `key_bytes` >= 8 after its first `prefix_bytes`. Reads nothing
+// behind the key.
+inline uint64_t WordAfter(const char* key, uint32_t key_bytes, uint32_t prefix_bytes) {
+  const uint32_t rest_bytes = key_bytes - prefix_bytes;
+  if (rest_bytes >= kWordBytes) [[likely]] {
+    return LoadWord(key + prefix_bytes);
+  }
+  return LoadWord(key + key_bytes - kWordBytes) << (8 * (kWordBytes - rest_bytes));
+}
+
+inline uint32_t CommonPrefix(const char* a, const char* b, uint32_t size) {
+  return static_cast<uint32_t>(std::mismatch(a, a + size, b).first - a);
+}
+
+// Loads a cache line that will be needed soon; nothing waits for it.
+inline void TouchLine(const char* line) { Touch(static_cast<uint8_t>(*line)); }
 
 // How the records of a block are laid out.
 enum class Encoding : uint8_t {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/lab/engine_names.h"
+#include "harness/lab/block_shape.h"
 #include "harness/lab/table.h"
 #include "harness/measure/timed.h"
 
@@ -90,8 +90,6 @@ class ShardWorker {
 
   // `options` and `team`, all workers, outlive this.
   ShardWorker(uint32_t number, const CoreShardsOptions& options, Team team);
-  ShardWorker(const ShardWorker&) = delete;
-  ShardWorker& operator=(const ShardWorker&) = delete;
 
   // Answers all gets, each with a status of its own. A batch costs one mail for each worker that
   // has some of its keys. May throw std::bad_alloc.

@@ -7,7 +7,7 @@
 #include "engine_race/index/value_ref.h"
 #include "engine_race/l1/extent_store.h"
 #include "engine_race/l1/key_block.h"
-#include "harness/lab/engine_names.h"
+#include "harness/lab/block_shape.h"
 
 namespace engine_race::lab {
 

@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "harness/lab/block_shape.h"
-#include "harness/lab/engine_names.h"
 
 namespace engine_race::lab {
 

@@ -20,9 +20,8 @@
 #include <vector>
 
 #include "harness/lab/block_cache.h"
+#include "harness/lab/block_cursor.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/block_view.h"
-#include "harness/lab/engine_names.h"
 #include "harness/lab/node_search.h"
 #include "harness/lab/table_file.h"
 #include "harness/lab/table_frames.h"
@@ -53,8 +52,6 @@ class Table {
   static Status Open(int dir_fd, const std::string& name, const TableShape& shape,
                      const TableOptions& options, TableFrames* frames, BlockCache* cache,
                      std::unique_ptr<Table>* table);
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
   // No lookup may be running. Returns the table's frames to the pool.
   ~Table();
 

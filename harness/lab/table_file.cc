@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/lab/block_view.h"
+#include "harness/lab/block_cursor.h"
 
 namespace engine_race::lab {
 

@@ -17,8 +17,6 @@
 #include <vector>
 
 #include "harness/lab/block_shape.h"
-#include "harness/lab/engine_names.h"
-#include "harness/lab/key_words.h"
 
 namespace engine_race::lab {
 

@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "harness/lab/block_shape.h"
-#include "harness/lab/engine_names.h"
 
 namespace engine_race::lab {
 
@@ -37,8 +36,6 @@ class TableFrames {
   static uint32_t CountFor(uint64_t block_count) {
     return static_cast<uint32_t>(block_count + block_count / 4 + 16);
   }
-  TableFrames(const TableFrames&) = delete;
-  TableFrames& operator=(const TableFrames&) = delete;
 
   FramePool* pool() const { return pool_.get(); }
   EpochManager& epochs() { return epochs_; }

@@ -14,13 +14,11 @@
 #define HARNESS_LAB_TREE_BLOCK_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "engine_race/base/assert.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/key_words.h"
 #include "harness/lab/node_search.h"
 
 namespace engine_race::lab {

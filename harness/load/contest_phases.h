@@ -22,7 +22,6 @@
 #include "engine_race/base/status.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
-#include "harness/data/range_visitor.h"
 #include "harness/data/value_maker.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/timed.h"

@@ -22,8 +22,6 @@ class Progress {
   // `limit_seconds` the work ends when that time is up, and `total` is ignored.
   Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count,
            double limit_seconds = 0);
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
   // Clears the line.
   ~Progress();
 

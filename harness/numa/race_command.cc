@@ -1,4 +1,3 @@
-#include "harness/numa/race_command.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -8,24 +7,21 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "engine_race/base/key.h"
 #include "engine_race/numa/topology.h"
 #include "harness/data/key_source.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/table.h"
+#include "harness/numa/instance_process.h"
 #include "harness/numa/process_memory.h"
-#include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"
 #include "harness/numa/report.h"
-#include "harness/numa/text_copy.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 

@@ -1,4 +1,4 @@
-#include "harness/numa/race_plan.h"
+#include "harness/numa/race_run.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -11,7 +11,7 @@
 #include "engine_race/base/key.h"
 #include "harness/data/value_maker.h"
 #include "harness/measure/table.h"
-#include "harness/numa/text_copy.h"
+#include "harness/numa/instance_process.h"
 #include "harness/system/child_process.h"
 
 namespace engine_race::harness {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/base/round_up.h"
-#include "harness/load/durable_loops.h"
+#include "harness/load/bare_loops.h"
 #include "harness/opponents/peers.h"
 
 namespace engine_race::harness {

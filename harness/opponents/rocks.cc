@@ -298,30 +298,29 @@ class Records final : public RocksRecords {
   RocksDatabase database_;
 };
 
+// Fills what was made, and gives it away.
+template <typename Made, typename Base, typename... Args>
+Status Filled(std::unique_ptr<Made> made, std::unique_ptr<Base>* given, const Args&... args) {
+  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(args...));
+  *given = std::move(made);
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status MakeRocksPoints(const std::string& dir, const L1Records& records, RocksForm form,
                        std::unique_ptr<RocksPoints>* points) {
-  auto made = std::make_unique<Points>(records, form);
-  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(dir));
-  *points = std::move(made);
-  return Status::Ok();
+  return Filled(std::make_unique<Points>(records, form), points, dir);
 }
 
 Status MakeRocksRanges(const std::string& dir, std::span<const uint64_t> keys,
                        std::unique_ptr<RocksRanges>* ranges) {
-  auto made = std::make_unique<Ranges>();
-  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(dir, keys));
-  *ranges = std::move(made);
-  return Status::Ok();
+  return Filled(std::make_unique<Ranges>(), ranges, dir, keys);
 }
 
 Status MakeRocksRecords(const std::string& dir, const RocksRecordsShape& shape,
                         std::unique_ptr<RocksRecords>* made) {
-  auto records = std::make_unique<Records>(shape);
-  ENGINE_RACE_RETURN_IF_ERROR(records->Fill(dir, shape));
-  *made = std::move(records);
-  return Status::Ok();
+  return Filled(std::make_unique<Records>(shape), made, dir, shape);
 }
 
 }  // namespace engine_race::harness

@@ -19,6 +19,14 @@
 
 namespace engine_race::harness {
 
+class RocksData {
+ public:
+  virtual ~RocksData() = default;
+
+  // Version, settings, and the data in memory or in the cache.
+  virtual nlohmann::json Describe() const = 0;
+};
+
 // Lookups in memory.
 
 // How RocksDB keeps the records.
@@ -28,13 +36,9 @@ enum class RocksForm {
   kPlain,       // tables in mapped files, without blocks
 };
 
-class RocksPoints {
+class RocksPoints : public RocksData {
  public:
-  virtual ~RocksPoints() = default;
-
   virtual MakeL1Answer Gets() const = 0;
-  // Version, settings, and the data in memory.
-  virtual nlohmann::json Describe() const = 0;
 };
 
 // A database in the new directory `dir` with these records, all of them read once.
@@ -45,16 +49,11 @@ inline MakeRocksPointsFn RocksPointsMaker() { return &MakeRocksPoints; }
 
 // Short ranges.
 
-class RocksRanges {
+class RocksRanges : public RocksData {
  public:
-  virtual ~RocksRanges() = default;
-
   // Runs queries for `seconds`; each refreshes the iterator to the latest state. A count of 0 means
   // a failure.
   virtual QueryRun Run(uint64_t seed, double seconds) = 0;
-
-  // Version, settings, and the data in the block cache.
-  virtual nlohmann::json Describe() const = 0;
 };
 
 // Makes a database in the new directory `dir` with these ascending keys and values of eight bytes.
@@ -80,15 +79,11 @@ struct RocksRecordsShape {
   uint32_t value_bytes = kValueBytes;
 };
 
-class RocksRecords {
+class RocksRecords : public RocksData {
  public:
-  virtual ~RocksRecords() = default;
-
   virtual Status Get(uint64_t key, std::string* value) = 0;
   // At the state as of its making. It may not outlive this.
   virtual std::unique_ptr<KvCursor> NewCursor() = 0;
-  // Version, settings, and what the cache holds.
-  virtual nlohmann::json Describe() const = 0;
 };
 
 // A database in the new directory `dir` with these records.

@@ -34,9 +34,6 @@ void FillFirst(size_t write_buffer_bytes, rocksdb::Options* options);
 
 class RocksDatabase {
  public:
-  RocksDatabase() = default;
-  RocksDatabase(const RocksDatabase&) = delete;
-  RocksDatabase& operator=(const RocksDatabase&) = delete;
   ~RocksDatabase();
 
   Status Open(const rocksdb::Options& options, const std::string& dir);

@@ -12,7 +12,7 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/key.h"
-#include "harness/load/durable_loops.h"
+#include "harness/load/bare_loops.h"
 #include "harness/opponents/peers.h"
 
 namespace engine_race::harness {

@@ -1,4 +1,4 @@
-#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "engine_race/base/latency_histogram.h"
-#include "harness/load/engine_calls.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/progress.h"
 #include "harness/system/process_stats.h"

@@ -8,8 +8,7 @@
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
-#include "harness/system/own_child.h"
-#include "harness/system/own_text.h"
+#include "harness/system/memory_maps.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race {
@@ -36,7 +35,13 @@ namespace {
 
 PhaseResult RunInChild(Phase phase, const RaceConfig& config) {
   nlohmann::json answer;
-  const Status status = RunOwnChild(kPhaseWork, OrderOf({phase, config}), &answer);
+  const Status status = RunOwnChild(kPhaseWork,
+                                    {{"phase", phase},
+                                     {"config", config},
+                                     // A note of the configuration on disk must not have these.
+                                     {"gate_in", config.gate.in},
+                                     {"gate_out", config.gate.out}},
+                                    &answer);
   PhaseResult result;
   if (answer.contains("seconds")) answer.get_to(result);
   if (!status.ok() && result.error.empty()) result.error = status.message();
@@ -109,9 +114,10 @@ double PhaseReport::FractionOf(double bytes_per_second) const {
 }
 
 Status RunPhaseWork(const nlohmann::json& json, nlohmann::json* answer) {
-  const auto order = json.get<PhaseOrder>();
-  if (order.config.moves_text) ENGINE_RACE_RETURN_IF_ERROR(MoveTextToOwnMemory());
-  *answer = RunPhase(order.phase, order.config);
+  auto config = json.at("config").get<RaceConfig>();
+  config.gate = {.in = json.at("gate_in"), .out = json.at("gate_out")};
+  if (config.moves_text) ENGINE_RACE_RETURN_IF_ERROR(MoveTextToOwnMemory());
+  *answer = RunPhase(json.at("phase").get<Phase>(), config);
   return Status::Ok();
 }
 
@@ -211,31 +217,6 @@ void to_json(nlohmann::json& json, const PhaseReport& report) {
   }
 }
 
-std::string ConfigText(const RaceConfig& config) { return nlohmann::json(config).dump(2); }
-
-std::optional<RaceConfig> ParseConfig(const std::string& text) {
-  try {
-    return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).get<RaceConfig>();
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
-void from_json(const nlohmann::json& json, PhaseOrder& order) {
-  json.at("phase").get_to(order.phase);
-  json.at("config").get_to(order.config);
-  // Descriptors are inherited by the phase's process, so a note on disk must not have them.
-  json.at("gate_in").get_to(order.config.gate.in);
-  json.at("gate_out").get_to(order.config.gate.out);
-}
-
-nlohmann::json OrderOf(const PhaseOrder& order) {
-  return {{"phase", order.phase},
-          {"config", order.config},
-          {"gate_in", order.config.gate.in},
-          {"gate_out", order.config.gate.out}};
-}
-
 bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports, bool ok,
               const std::string& path) {
   if (path.empty()) return true;
@@ -276,12 +257,16 @@ Status RaceDir::Prepare(const std::string& path) {
 
 Status RaceDir::StartStore(const RaceConfig& config) {
   RemoveStore();
-  const bool is_written = SaveText(ConfigText(config) + "\n", fs::path(path()) / kNoteName);
+  const bool is_written = SaveJson(config, path() + "/" + kNoteName);
   return is_written ? Status::Ok() : Status::IOError(path() + ": cannot write " + kNoteName);
 }
 
 std::optional<RaceConfig> RaceDir::ReadNote() const {
-  return ParseConfig(LoadText(fs::path(path()) / kNoteName).value_or(""));
+  try {
+    return LoadJson(path() + "/" + kNoteName).get<RaceConfig>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 void RaceDir::RemoveStore() { RemoveFiles(path(), IsOurs); }

@@ -5,12 +5,16 @@
 #ifndef HARNESS_TOOLS_STORE_COMMAND_H_
 #define HARNESS_TOOLS_STORE_COMMAND_H_
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine_race/base/status.h"
 #include "engine_race/log/manifest.h"
+#include "engine_race/stats_file.h"
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
 
@@ -76,6 +80,87 @@ class CommandProgress {
   const std::string label_;
   std::optional<Progress> line_;  // once the number of records is known
 };
+
+// Keys as the commands of bin/store take and print them.
+//
+// Stateless, thread-safe.
+
+// "auto": 0x and digits are hexadecimal, digits alone decimal, all else is the key's 8 bytes.
+enum class KeyFormat { kAuto, kHex, kDecimal, kText };
+inline const std::vector<std::string> kKeyFormatNames = {"auto", "hex", "decimal", "text"};
+
+// Reads a key as the number that its bytes are. kInvalidArgument when the text is no such key.
+Status ParseKey(std::string_view text, KeyFormat format, uint64_t* key);
+
+// The key in its format: "0x" and 16 digits by kAuto and kHex, Escaped by kText.
+std::string KeyText(uint64_t key, KeyFormat format);
+
+// The bytes, but for `\x` and two digits where one is a backslash or not printable ASCII.
+std::string Escaped(std::string_view bytes);
+
+// Two hexadecimal digits for each byte.
+std::string HexOf(std::string_view bytes);
+
+// `bin/store top`: follows a running store through the stats file that it offers.
+//
+// Neither the store nor other readers notice.
+
+// Rates, latencies, hit rates and memory, between two states of one store's stats.
+std::string TopTable(const std::string& dir, const PublishedStats& before,
+                     const PublishedStats& now);
+// Rates and latencies as one line of JSON, with every number of the later state.
+std::string TopJson(const std::string& dir, const PublishedStats& before,
+                    const PublishedStats& now);
+
+// The metrics for Prometheus. The label `store` is the absolute name of `dir`, with U+FFFD for
+// bytes that are not UTF-8.
+Status TopPrometheus(const std::string& dir, const PublishedStats& now, std::string* text);
+
+enum class TopForm { kTable, kJson, kPrometheus };
+
+// Prints one form of the stats whenever the store has written them, or once; Prometheus' form
+// always once. Returns the exit code: kExitFailure when the store has ended meanwhile, kExitRefused
+// when there is nothing to follow or the output cannot be written. With kPrometheus also
+// kExitRefused when the store has not written its stats for three intervals and at least five
+// seconds.
+int RunTop(const std::string& dir, TopForm form, bool once);
+
+// The commands of bin/store for records: get, put, delete, scan and count. Its shell has them too.
+//
+// One thread at a time.
+
+// Words of a command line.
+struct RecordFlags {
+  // In a shell the store is open, get shows values as text, and standard input has no value.
+  bool in_shell = false;
+  std::string dir;
+  std::string key;
+  std::vector<std::string> keys;  // of a deletion
+  std::string key_format = kKeyFormatNames[0];
+  std::optional<std::string> file;
+  std::optional<std::string> text;
+  std::optional<std::string> from;
+  std::optional<std::string> to;
+  uint64_t limit = 0;        // 0: none
+  uint32_t value_bytes = 0;  // 0: those of the store; of a new one the default
+  bool creates = false;
+  bool pads = false;
+  bool keys_only = false;
+  bool reverse = false;
+  bool json = false;
+};
+
+// Adds the flag --value_size. `what` begins the words of its help about the default size.
+void AddValueSize(CLI::App* app, uint32_t* value_bytes, const std::string& what);
+
+// Adds the commands to `app`. Parsing fills *flags.
+void AddRecordCommands(CLI::App* app, RecordFlags* flags);
+
+// Runs the command that was given, if it is one of these. A shell gives its open store. Prints
+// records and failures. Returns the exit code: 1 for a key that is not there and for damage, 2 for
+// what cannot be done. With 0 its writes are durable.
+std::optional<int> RunRecordCommand(const CLI::App& app, const RecordFlags& flags,
+                                    Store* open_store = nullptr);
 
 }  // namespace engine_race::harness
 

@@ -1,4 +1,3 @@
-#include "harness/tools/store_records.h"
 
 #include <algorithm>
 #include <array>

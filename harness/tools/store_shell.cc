@@ -7,7 +7,6 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -19,7 +18,6 @@
 #include "engine_race/store.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
-#include "harness/tools/store_records.h"
 
 #if __has_include(<editline/readline.h>)
 #include <editline/readline.h>

@@ -1,4 +1,4 @@
-#include "harness/tools/store_top.h"
+#include "harness/tools/store_command.h"
 
 #include <unistd.h>
 

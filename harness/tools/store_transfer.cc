@@ -20,8 +20,6 @@
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
 #include "harness/tools/store_command.h"
-#include "harness/tools/store_keys.h"
-#include "harness/tools/store_note.h"
 #include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {

@@ -16,7 +16,7 @@
 #include <set>
 #include <string>
 
-#include "harness/system/loop_disk.h"
+#include "harness/system/disk.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/test_util.h"
 

@@ -5,6 +5,7 @@
 #ifndef HARNESS_EXPERIMENTS_IO_LAB_H_
 #define HARNESS_EXPERIMENTS_IO_LAB_H_
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,6 @@
 
 #include "engine_race/store.h"
 #include "harness/experiments/io/raw.h"
-#include "harness/experiments/io/space.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/report.h"
 #include "harness/measure/timed.h"
@@ -43,8 +43,6 @@ class IoStore {
   // The store lies in a directory of `space`, its values on the first `path_count` of the paths (0:
   // beside it). The geometry is such that few records stay in staging.
   IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count);
-  IoStore(const IoStore&) = delete;
-  IoStore& operator=(const IoStore&) = delete;
   // Removes the store.
   ~IoStore();
 
@@ -139,6 +137,25 @@ inline constexpr uint32_t kWritePercents[] = {0, 10, 25, 50};
 inline constexpr int kIoExperimentCount = 9;
 // number is 1 to kIoExperimentCount.
 Experiments RunIoExperiment(int number, const IoLab& lab);
+
+// `bin/lab io`: the experiments of "What Modern NVMe Storage Can Do, And How To Exploit It" on the
+// user's own disks.
+
+struct IoFlags {
+  std::string experiments = "all";
+  std::string dir = ".";
+  std::vector<std::string> paths;
+  IoConfig config;
+  std::string json_path;
+  bool has_tmpfs = false;
+};
+
+CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags);
+// Returns the exit code.
+int RunIo(IoFlags flags);
+
+// Parses "all", or numbers and ranges: "1,4-6". False when a number is not an experiment's.
+bool ParseExperiments(const std::string& text, std::vector<int>* numbers);
 
 }  // namespace engine_race::harness
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "harness/measure/cpu_rounds.h"
+#include "harness/measure/median.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

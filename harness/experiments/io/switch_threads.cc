@@ -14,7 +14,7 @@
 
 #include "engine_race/base/sys.h"
 #include "harness/experiments/io/switch.h"
-#include "harness/measure/cpu_rounds.h"
+#include "harness/measure/median.h"
 
 namespace engine_race::harness {
 namespace {

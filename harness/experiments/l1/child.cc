@@ -1,4 +1,4 @@
-#include "harness/experiments/l1/child.h"
+#include "harness/experiments/l1/race.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +12,7 @@
 #include "harness/experiments/l1/tables.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
-#include "harness/system/cpu_counters.h"
-#include "harness/system/own_child.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 

@@ -1,4 +1,4 @@
-#include "harness/experiments/l1/command.h"
+#include "harness/experiments/l1/race.h"
 
 #include <sys/prctl.h>
 
@@ -13,7 +13,6 @@
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 namespace {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +22,56 @@
 #include "engine_race/l1/frame_cache.h"
 #include "engine_race/log/bucket_log.h"
 #include "harness/experiments/l1/race.h"
+#include "harness/experiments/l1/tables.h"
+#include "harness/lab/core_shards.h"
 #include "harness/lab/extent_blocks.h"
 #include "harness/lab/flat_index.h"
 #include "harness/load/l1_lookups.h"
+#include "harness/measure/claim_rounds.h"
 #include "harness/measure/report.h"
 
 namespace engine_race::harness {
+
+// The gain of sharing nothing. Workers with tables, frames and epochs of their own are compared
+// with as many threads that share all tables.
+//
+// Sharing threads look up one key after the other, by pointer, as the step "swizzled" does. The
+// workers are themselves the foreground threads. Each takes keys of all tables, answers its own and
+// hands the rest over to their owners. It also answers the keys that the others hand to it. All of
+// this is within the measured time.
+
+inline constexpr char kSharedNothing[] = "shared_nothing_gain";
+
+struct L1ShardsShape {
+  L1RoundsShape rounds;
+  uint32_t thread_count = 1;
+};
+
+class L1Shards {
+ public:
+  // `files` and `rounds` outlive this.
+  L1Shards(const L1ShardsShape& shape, L1Files* files, ClaimRounds* rounds)
+      : shape_(shape), files_(*files), rounds_(*rounds) {}
+
+  // Opens the shared tables and the workers' own, and loads all blocks into memory.
+  Status Prepare();
+  // Compares in alternating rounds; lookups are spread over all tables.
+  Status Compare(const L1Lookups& lookups);
+
+  // Runs the workers' part of a round.
+  Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, TimedPoint* point);
+  // Answers by the sharing threads, with a chunk's lookups grouped by table.
+  MakeL1Answer ByTable() const;
+
+  nlohmann::json Describe() const;
+
+ private:
+  const L1ShardsShape shape_;
+  L1Files& files_;
+  ClaimRounds& rounds_;
+  std::unique_ptr<L1Tables> shared_;
+  std::unique_ptr<lab::CoreShards> shards_;
+};
 
 // The most memory that the indexes and the blocks take for a key, and the most that their stores
 // take on disk.

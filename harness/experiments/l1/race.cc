@@ -4,10 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "harness/experiments/l1/child.h"
-#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/index_race.h"
 #include "harness/system/child_process.h"
-#include "harness/system/cpu_counters.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -5,15 +5,17 @@
 #ifndef HARNESS_EXPERIMENTS_L1_RACE_H_
 #define HARNESS_EXPERIMENTS_L1_RACE_H_
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/tables.h"
+#include "harness/load/l1_lookups.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/report.h"
 
@@ -78,6 +80,71 @@ class L1Race {
   std::map<std::string, ResultRow> counts_;
   std::string counted_by_;
 };
+
+// `bin/lab l1`: the ablation of "In-Memory read performance of X-Engine" on this machine, step by
+// step from a cache of blocks to direct pointers.
+
+struct L1RaceFlags {
+  L1RaceConfig config;
+  std::string parent = ".";
+  // 0: FittingL1Records decides.
+  uint64_t record_count = 0;
+  std::string json_path;
+  std::string plot_dir;
+  bool sweeps = false;
+  bool without_children = false;
+  bool without_huge_pages = false;
+  bool is_smoke = false;
+};
+
+CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags);
+// Returns the exit code.
+int RunL1Command(L1RaceFlags flags);
+
+// The default number of records of a table. One step takes at most half of the memory, and its
+// files at most half of the disk. The steps were first measured with twenty million records, which
+// is the limit.
+uint64_t FittingL1Records(const L1Records& records, uint64_t memory_bytes, uint64_t disk_bytes);
+
+// One step of the lookups in a child process, for two profilers. Valgrind counts instructions and
+// cache misses; perf shows where the time goes.
+//
+// The tables are those that its parent has built.
+
+struct L1Child {
+  std::string dir;  // with the step's tables
+  L1Records records;
+  std::string step;
+  uint64_t lookup_count = 0;  // one thread makes all of them in each pass
+  uint32_t pass_count = 1;
+  // Of a profiler, see ProfilerSwitch; empty: there is none to switch.
+  std::string control = {};
+  std::string answer = {};
+};
+
+// The work of the child.
+inline constexpr char kL1StepWork[] = "l1-step";
+Status RunL1Step(const nlohmann::json& order, nlohmann::json* answer);
+
+// The work of an average lookup, by simulation.
+struct L1Counts {
+  double instructions = 0;
+  double l1d_misses = 0;
+};
+
+// Counts with valgrind's cachegrind, which simulates a first data cache as large as this machine's
+// but simpler. It runs the child twice, with more passes the second time: the difference is the
+// work of lookups alone. kNotSupported without valgrind.
+Status CountL1Step(L1Child child, L1Counts* counts);
+
+// The share of its time that a step spends in the block cache and its locks, by perf's software
+// clock. kNotSupported where perf does not work.
+Status SampleL1Cache(L1Child child, double* share);
+
+// Parses a file that cachegrind wrote: the sum of each event over the program.
+Status ParseCachegrind(const std::string& text, L1Counts* counts);
+// Parses the output of `perf report -F overhead,sym`: adds the shares of the cache's functions.
+Status ParseCacheShare(const std::string& text, double* share);
 
 }  // namespace engine_race::harness
 

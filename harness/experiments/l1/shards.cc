@@ -1,4 +1,4 @@
-#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/index_race.h"
 
 #include <cstring>
 #include <string>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"
+#include "harness/numa/report.h"
 #include "test/eventually.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"

@@ -11,7 +11,6 @@
 #include "harness/bench/session.h"
 #include "harness/bench/store_dir.h"
 #include "test/harness/bench/memory_store.h"
-#include "test/harness/bench/run_fixture.h"
 
 namespace engine_race::harness {
 namespace {

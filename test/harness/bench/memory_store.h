@@ -4,6 +4,8 @@
 #ifndef TEST_HARNESS_BENCH_MEMORY_STORE_H_
 #define TEST_HARNESS_BENCH_MEMORY_STORE_H_
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,10 +15,12 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "engine_race/base/options.h"
+#include "harness/bench/benchmark.h"
 #include "harness/kv/kv_store.h"
 
 namespace engine_race::harness {
@@ -121,6 +125,33 @@ inline Status MemoryStore::NewCursor(std::unique_ptr<KvCursor>* cursor) {
   *cursor = std::make_unique<MemoryCursor>(*this);
   return {};
 }
+
+// Runs benchmarks over a store in memory.
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    config_.num = 500;
+    config_.thread_count = 3;
+  }
+
+  BenchResult Run(const std::string& benchmark, Code expected = Code::kOk) {
+    config_.benchmark = benchmark;
+    BenchResult result;
+    const Status status = RunBenchmark(config_, &store_, &result);
+    EXPECT_EQ(status.code(), expected) << benchmark << ": " << status.ToString();
+    return result;
+  }
+
+  std::set<uint64_t> Keys() const {
+    std::set<uint64_t> keys;
+    for (const auto& [key, value] : store_.Snapshot()) keys.insert(key);
+    return keys;
+  }
+
+  BenchConfig config_;
+  MemoryStore store_;
+};
 
 }  // namespace engine_race::harness
 

@@ -12,7 +12,6 @@
 #include "harness/bench/timeline.h"
 #include "harness/data/value_maker.h"
 #include "test/harness/bench/memory_store.h"
-#include "test/harness/bench/run_fixture.h"
 
 namespace engine_race::harness {
 namespace {

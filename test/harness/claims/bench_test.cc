@@ -57,7 +57,7 @@ class FakeBench final : public Bench {
              {{"first", ">= 1", "what it is"}, {"second", ">= 2"}},
              part("one", {"first", "second"})},
             {"two", {{"third", ""}}, part("two", {"third"}), needed_bytes},
-            {"three", {{"rare", "= 1"}}, part("three", {"rare"}), 0, false, why_not_three}};
+            {"three", {{"rare", "= 1"}}, part("three", {"rare"}), {0, false, why_not_three}}};
   }
   std::string WhyNot() override { return why_not; }
 };

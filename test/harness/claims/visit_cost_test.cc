@@ -9,8 +9,8 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
-#include "harness/data/range_visitor.h"
-#include "harness/load/file_reads.h"
+#include "harness/data/value_maker.h"
+#include "harness/load/bare_loops.h"
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"

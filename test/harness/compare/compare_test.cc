@@ -14,7 +14,6 @@
 #include "harness/compare/process.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
-#include "harness/system/own_child.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 

@@ -11,7 +11,6 @@
 #include "engine_race/base/memory.h"
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/block_view.h"
 #include "test/harness/lab/table_test_util.h"
 
 namespace engine_race::test {

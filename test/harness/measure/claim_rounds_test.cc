@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/measure/median.h"
+
 namespace engine_race::harness {
 namespace {
 
@@ -144,6 +146,20 @@ TEST_F(ClaimRunTest, ARoundThatFailsLeavesNothing) {
   EXPECT_EQ(Run({5}).message(), "a bad turn");
   EXPECT_EQ(rounds_.rounds("a"), std::vector<double>{4});
   EXPECT_EQ(rounds_.rounds("b"), std::vector<double>{2});
+}
+
+TEST(MedianTest, LiesInTheMiddle) {
+  EXPECT_EQ(MedianOf({}), 0);
+  EXPECT_EQ(MedianOf({3}), 3);
+  EXPECT_EQ(MedianOf({9, 1, 5}), 5);
+  EXPECT_EQ(MedianOf({9, 1, 5, 6}), 5.5);
+}
+
+TEST(MedianTest, QuartilesLieBetweenNeighbours) {
+  EXPECT_EQ(QuantileOf({4, 3, 2, 1, 0}, 0.25), 1);
+  EXPECT_EQ(QuantileOf({4, 3, 2, 1, 0}, 0.75), 3);
+  EXPECT_EQ(QuantileOf({1, 2}, 0.25), 1.25);
+  EXPECT_EQ(QuantileOf({1, 2}, 1), 2);
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 #include "harness/measure/table.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "harness/measure/progress.h"
+#include "test/test_util.h"
 
 namespace engine_race::harness {
 namespace {
@@ -31,6 +36,41 @@ TEST(ProgressTest, TellsShareRateAndTimeLeft) {
   EXPECT_EQ(ProgressText("read", 2000000, 2000000, 4096, 10), "read    100%  819.2 MB/s  200.0k/s");
   EXPECT_EQ(ProgressText("read", 0, 100, 4096, 0), "read      0%  0.0 MB/s  0.0k/s");
   EXPECT_EQ(ProgressText("read", 500000, 2000000, 0, 10), "read     25%  50.0k/s  30 s left");
+}
+
+// What is written where the user asked for it, and what a trial leaves alone.
+
+namespace fs = std::filesystem;
+
+TEST(ResultFileTest, ATrialLeavesNoFile) {
+  const test::TempDir temp;
+  EXPECT_TRUE(CanSave(""));
+  EXPECT_TRUE(CanSave(temp.Join("made/figures.json")));
+  EXPECT_TRUE(fs::is_empty(temp.Join("made")));
+  EXPECT_FALSE(CanSave(temp.Join("made")));
+  std::ofstream(temp.Join("file")) << "kept";
+  EXPECT_FALSE(CanSave(temp.Join("file/figures.json")));
+  EXPECT_TRUE(CanSave(temp.Join("file")));
+  EXPECT_EQ(fs::file_size(temp.Join("file")), 4u);
+}
+
+TEST(ResultFileTest, ATrialLeavesASymlinkAlone) {
+  const test::TempDir temp;
+  fs::create_symlink(temp.Join("target"), temp.Join("link"));
+  EXPECT_TRUE(CanSave(temp.Join("link")));
+  EXPECT_TRUE(fs::is_symlink(temp.Join("link")));
+  EXPECT_FALSE(fs::exists(temp.Join("target")));
+  ASSERT_TRUE(SaveText("figures", temp.Join("link")));
+  EXPECT_TRUE(CanSave(temp.Join("link")));
+  EXPECT_EQ(fs::file_size(temp.Join("target")), 7u);
+}
+
+// A trial that opened the pipe would wait for its reader.
+TEST(ResultFileTest, ATrialDoesNotOpenAPipe) {
+  const test::TempDir temp;
+  ASSERT_EQ(::mkfifo(temp.Join("pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(CanSave(temp.Join("pipe")));
+  EXPECT_TRUE(fs::is_fifo(temp.Join("pipe")));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-#include "harness/numa/race_plan.h"
+#include "harness/numa/race_run.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "harness/numa/report.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -172,6 +174,87 @@ TEST(RacePlanTest, DirectoriesByHandExistAndDiffer) {
       << missing;
   EXPECT_NE(WhyNot(request({"a", "link"})).find("given twice"), std::string::npos);
   EXPECT_NE(WhyNot(request({"a"})).find("1 directories for 2"), std::string::npos);
+}
+
+InstanceResult ResultOf(double cpu_seconds, std::optional<double> code_local,
+                        std::optional<double> heap_local) {
+  InstanceResult result;
+  InstancePhase& phase = result.phases.emplace_back();
+  phase.name = "read";
+  phase.seconds = 2;
+  phase.cpu_seconds = cpu_seconds;
+  ProcessMemory& placement = phase.placement.emplace();
+  placement.kinds[static_cast<size_t>(MemoryKind::kCode)].local_share = code_local;
+  placement.kinds[static_cast<size_t>(MemoryKind::kHeap)].local_share = heap_local;
+  return result;
+}
+
+TEST(RaceReportTest, LeastShareIsOfWhatIsKnown) {
+  std::vector<InstanceResult> results = {ResultOf(1, 0.5, 1.0), ResultOf(3, 0.25, std::nullopt)};
+  EXPECT_EQ(LeastLocalShare(results, MemoryKind::kCode), 0.25);
+  EXPECT_EQ(LeastLocalShare(results, MemoryKind::kHeap), 1.0);
+  EXPECT_FALSE(LeastLocalShare(results, MemoryKind::kStacks).has_value());
+  // A phase without a placement may have had anything.
+  results[0].phases[0].placement.reset();
+  EXPECT_FALSE(LeastLocalShare(results, MemoryKind::kCode).has_value());
+}
+
+TEST(RaceReportTest, ShowsTheHeapAndEachInstancesShareOfTheCpuTime) {
+  const std::vector<InstanceResult> results = {ResultOf(1, 0.5, 0.125), ResultOf(3, 0.25, 1.0)};
+  const nlohmann::json json = RaceJson(results, TextMode::kCopies, {}, "");
+  EXPECT_EQ(json["heap_local"], 0.125);
+  EXPECT_EQ(json["instances"][0]["phases"][0]["cpu_share"], 0.25);
+  EXPECT_EQ(json["instances"][1]["phases"][0]["cpu_share"], 0.75);
+  const std::string text = RaceText(results);
+  for (const char* word : {"CPU of all %", "heap local %", "25.0", "75.0", "12.50"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+  }
+}
+
+// How the nodes of made-up machines come together in groups.
+
+using Ids = std::vector<uint32_t>;
+using Groups = std::vector<Ids>;
+
+void AddNode(Topology* topology, uint32_t id, const Ids& cpus, const Ids& distances) {
+  Node node;
+  node.id = id;
+  node.cpus = cpus;
+  node.memory_bytes = 1024;
+  node.distances = distances;
+  topology->nodes.push_back(node);
+}
+
+TEST(NearNodesTest, PairsAreNearNodes) {
+  Topology topology;
+  // 0 is near 2, and 1 is near 3.
+  AddNode(&topology, 0, {0}, {10, 40, 12, 40});
+  AddNode(&topology, 1, {1}, {40, 10, 40, 12});
+  AddNode(&topology, 2, {2}, {12, 40, 10, 40});
+  AddNode(&topology, 3, {3}, {40, 12, 40, 10});
+  Groups groups;
+  ASSERT_TRUE(GroupNearNodes(topology, 2, &groups).ok());
+  EXPECT_EQ(groups, (Groups{{0, 2}, {1, 3}}));
+  ASSERT_TRUE(GroupNearNodes(topology, 4, &groups).ok());
+  EXPECT_EQ(groups, (Groups{{0}, {1}, {2}, {3}}));
+  ASSERT_TRUE(GroupNearNodes(topology, 3, &groups).ok());
+  EXPECT_EQ(groups, (Groups{{0, 2}, {1}, {3}}));
+  ASSERT_TRUE(GroupNearNodes(topology, 1, &groups).ok());
+  EXPECT_EQ(groups, (Groups{{0, 1, 2, 3}}));
+  for (const uint32_t bad : {0, 5}) {
+    EXPECT_EQ(GroupNearNodes(topology, bad, &groups).code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(NearNodesTest, MemoryAloneJoinsTheNearestGroup) {
+  Topology topology;
+  AddNode(&topology, 0, {0, 1, 8}, {10, 31, 12, 21});
+  AddNode(&topology, 1, {}, {31, 10, 31, 17});
+  AddNode(&topology, 4, {2, 3}, {12, 31, 10, 21});
+  AddNode(&topology, 6, {4, 5, 6, 7}, {21, 17, 21, 10});
+  Groups groups;
+  ASSERT_TRUE(GroupNearNodes(topology, 2, &groups).ok());
+  EXPECT_EQ(groups, (Groups{{0, 4}, {1, 6}}));
 }
 
 }  // namespace

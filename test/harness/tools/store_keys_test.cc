@@ -1,4 +1,4 @@
-#include "harness/tools/store_keys.h"
+#include "harness/tools/store_command.h"
 
 #include <gtest/gtest.h>
 

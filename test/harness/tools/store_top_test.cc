@@ -1,4 +1,4 @@
-#include "harness/tools/store_top.h"
+#include "harness/tools/store_command.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

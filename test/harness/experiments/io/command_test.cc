@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/experiments/io/command.h"
+#include "harness/experiments/io/lab.h"
 #include "harness/system/child_process.h"
 #include "test/harness/program_fixture.h"
 

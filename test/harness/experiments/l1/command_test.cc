@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/experiments/l1/child.h"
-#include "harness/experiments/l1/command.h"
+#include "harness/experiments/l1/race.h"
 #include "harness/system/child_process.h"
 #include "test/harness/program_fixture.h"
 

@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 
-#include "harness/experiments/l1/rounds.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
