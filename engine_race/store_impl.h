@@ -291,7 +291,7 @@ struct Store::Impl {
     return status;
   }
   // A forked child reports nothing: a thread of its parent may have held a lock of the callback.
-  // Without memory for the words of a failure the call still has its answer.
+  // The call answers even if there is no memory for the message.
   __attribute__((noinline)) void Report(const Status& status) const noexcept {
     if (fork_mark.InChild()) return;
     // Ordinary answers, not failures of the store.

@@ -101,7 +101,7 @@ class StoreWriter {
 
   // Where a bucket or the disk is full, space of dead records may be freed at once. Other threads
   // may take it before this one. A record that was appended is not appended again: a Sync makes it
-  // durable.
+  // durable. *written is the refusal, and becomes the last answer.
   template <typename WriteFn>
   void WriteAgain(const WantedRooms& rooms, bool deletes, AppendStatus* written,
                   const WriteFn& write) {

@@ -72,7 +72,8 @@ words_of() {
     scripts/numa_guest.py) echo numa ;;
     scripts/nvme_guest.py) echo nvme ;;
     scripts/powercut.py) echo engine ;;
-    scripts/package/* | scripts/test_package.sh | scripts/test_judges.sh) echo bindings bare ;;
+    scripts/package/*) echo bindings bare ;;
+    scripts/test_package.sh | scripts/test_judges.sh) echo bindings ;;
     scripts/test_python.sh | scripts/test_bare_debian.sh | python/*) echo bindings bare ;;
     scripts/test_rust.sh | scripts/test_java.sh | bindings/*) echo bindings ;;
     scripts/test_cluster.sh | scripts/check_go.sh | scripts/cluster_demo.sh) echo service go ;;
@@ -82,8 +83,8 @@ words_of() {
     docs/python*) echo bindings bare ;;
     docs/rust* | docs/java*) echo bindings ;;
     docs/* | README.md | CHANGELOG.md) echo - ;;
-    # How programs are built and tests are run. Guests run programs that other tests run too, and those
-    # of the guests are built in any scope.
+    # How programs are built and tests are run. Guests run programs that other tests run too, and their own
+    # program is built in any scope.
     Makefile | */programs.mk | test/rooms.mk | test/runs.mk | .ci/run | scripts/run_tests.sh | scripts/scope.sh)
       echo engine bindings harness bench lint service go report bare ;;
     *) echo "$words" ;;

@@ -4,7 +4,8 @@
 # "skipped: " and the reason.
 #
 # CLUSTER_CHECK_ARGS are further flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
-# CLUSTER_HISTORIES is the count of histories, 0 for none. CLUSTER_CHECK_TIMEOUT is the limit of each
+# CLUSTER_HISTORIES is the count of histories, 0 for none; with ENGINE_TEST_FULL=1 there is one of each fault,
+# else of about half of them. CLUSTER_SEED repeats what an earlier run drew and printed. CLUSTER_CHECK_TIMEOUT is the limit of each
 # run of the check in seconds, and CLUSTER_PATIENCE multiplies the limits of time within it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -86,14 +87,15 @@ check_histories() {  # name, flags...
 }
 
 check_all_faults() {
-  local histories=${CLUSTER_HISTORIES:-15}
+  local histories=${CLUSTER_HISTORIES:-$([ -n "${ENGINE_TEST_FULL:-}" ] && echo 29 || echo 15)}
+  local seed=${CLUSTER_SEED:-$((RANDOM + 1))}
   if [ ! -x bin/cluster-check ] || [ ! -x bin/engine-raced ]; then
     fail "bin/cluster-check or bin/engine-raced was not built"
     return
   fi
   [ "$histories" != 0 ] || return
-  [ "$histories" -le 2 ] || check_histories "cluster-check, $((histories - 2)) histories" \
-    --histories $((histories - 2)) --faults all,-rolling-restart,-rot
+  [ "$histories" -le 2 ] || check_histories "cluster-check, $((histories - 2)) histories, CLUSTER_SEED=$seed" \
+    --histories $((histories - 2)) --faults all,-rolling-restart,-rot --seed "$seed"
   # No request may fail here. On a busy machine some take longer than the default limit: a node that
   # restarts moves its leaders, and others answer for one whose values are damaged.
   check_histories 'cluster-check, a rolling restart and rot' \

@@ -2,8 +2,8 @@
 
 .PHONY: test test-all test-rest prepare-test-rest nightly test-report asan tsan fuzz mutants
 
-# What CI runs for a change, in the words of scripts/scope.sh; without SCOPE everything. Programs compile
-# in any scope.
+# What CI runs for a change, in the words of scripts/scope.sh; without SCOPE everything. The sources of
+# all programs compile in any scope; needed_programs are linked.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` and `benches`
 # come before all of `make test-rest`, because they wait beside it. The room base runs in every scope. By the

@@ -56,7 +56,7 @@ class [[nodiscard]] Status {
   }
   static Status IOError(std::string m) { return Status(Code::kIOError, std::move(m)); }
   static Status Full(std::string m) { return Status(Code::kFull, std::move(m)); }
-  // Without its text where there is no memory for that either.
+  // Without a message where there is no memory for it.
   static Status OutOfMemory(const char* what) noexcept;
 
   // The one place that turns errno into a code: full disks are kFull, refused memory is

@@ -46,9 +46,9 @@ class ValueFrames final {
 
   // Finds the newest value of `key`. If it is in a frame, calls use(const char* value) and sets
   // *hot. Otherwise *ref is the slot to read. Fails like Index::Find, also with kIncomplete. `use`
-  // must not wait for anything; it may throw. `window` is as for Index::Find. With a version it is
-  // the value that a view of that shows. It then does not count as a read of the key and heats no
-  // frame, because scans read so.
+  // must not wait for anything; it may throw. `window` is as for Index::Find. With a version it
+  // finds the value that a view of it shows, counts no read of the key, and heats no frame.
+  // Scans read so.
   template <typename UseFn>
   Status Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup, const UseFn& use,
               const RunWindow& window = {}, uint64_t version = kLatestVersion);

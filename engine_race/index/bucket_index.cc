@@ -236,7 +236,7 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, uint64_
   EnterEpoch(&guard);
   Code code = Code::kOk;
   if (!FindPublished(key, ref, lookup) || !ref->leads_to_slot()) {
-    code = FindLocked(
+    code = FindUnderLock(
         key, version, [this](const RefWord& word) { return frames_.SlotOf(word); }, lookup, ref);
   }
   if (guard && lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
@@ -246,13 +246,13 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, uint64_
 Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window,
                           uint64_t version) const {
   if (FindPublished(key, ref, lookup, window)) return Code::kOk;
-  return FindLocked(
+  return FindUnderLock(
       key, version, [](const RefWord& word) { return word.Load(); }, lookup, ref);
 }
 
 template <typename ReadFn>
-Code BucketIndex::FindLocked(uint64_t key, uint64_t version, const ReadFn& read,
-                             BlockLookup* lookup, ValueRef* ref) const {
+Code BucketIndex::FindUnderLock(uint64_t key, uint64_t version, const ReadFn& read,
+                                BlockLookup* lookup, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const bool found = row_.Find(key, version, Access(lookup), read, ref);

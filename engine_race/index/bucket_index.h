@@ -267,10 +267,10 @@ class alignas(64) BucketIndex {
   }
   // Enters the epoch, before the lock is taken, as readers of hot values do.
   void EnterEpoch(EpochGuard* guard) const;
-  // Under the lock: the record of `key` that a view of `version` shows, by read(word).
+  // Takes the lock, and finds the record of `key` that a view of `version` shows, by read(word).
   template <typename ReadFn>
-  Code FindLocked(uint64_t key, uint64_t version, const ReadFn& read, BlockLookup* lookup,
-                  ValueRef* ref) const;
+  Code FindUnderLock(uint64_t key, uint64_t version, const ReadFn& read, BlockLookup* lookup,
+                     ValueRef* ref) const;
   template <typename WalkFn>
   Code WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version, RunSlices* slices,
                 const WalkFn& walk) const;

@@ -23,7 +23,8 @@ void BucketShared::Add(SweepLink* link) noexcept {
 }
 
 void BucketShared::RequestSweep() noexcept {
-  // Sequentially consistent: a sweep that takes the request finds the view gone that asks for it.
+  // Sequentially consistent, as the exchange in Sweep: a sweep that takes the request finds that
+  // the view has gone which asked for it.
   sweep_is_due_.store(true);
   if (paging_ != nullptr) paging_->Wake();
 }

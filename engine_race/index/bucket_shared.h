@@ -17,14 +17,13 @@
 #include <mutex>
 
 #include "engine_race/base/function_ref.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/index/byte_count.h"
 #include "engine_race/index/held_buckets.h"
-#include "engine_race/index/live_versions.h"
 #include "engine_race/index/views.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_cache.h"
 #include "engine_race/l1/limbo.h"
-#include "engine_race/numa/store_placement.h"
 
 namespace engine_race {
 
@@ -48,10 +47,10 @@ class BucketShared : public ViewRegistry::Sweeper {
     uint64_t swept_records = 0;   // undo records that sweeps have looked at
   };
 
-  // `placement` is of memory that merges take. `frames`, which may be
-  // null, have the epochs of readers. Both outlive this object. May throw std::bad_alloc.
-  explicit BucketShared(const numa::StorePlacement& placement, l1::FrameCache* frames = nullptr)
-      : placement_(placement),
+  // `memory` places what merges take. `frames`, which may be null, have the epochs of readers. Both
+  // outlive this object. May throw std::bad_alloc.
+  explicit BucketShared(const Placement& memory, l1::FrameCache* frames = nullptr)
+      : memory_(memory),
         own_epochs_(frames == nullptr ? std::make_unique<l1::EpochManager>() : nullptr),
         epochs_(frames == nullptr ? *own_epochs_ : frames->epochs()),
         limbo_(epochs_) {}
@@ -66,8 +65,8 @@ class BucketShared : public ViewRegistry::Sweeper {
     views->set_sweeper(this);
   }
 
-  // The state that buckets share to page; null: they never page. To be called before anything else,
-  // too.
+  // The state that buckets share to page; null: they never page, and requests wake no keeper. To be
+  // called before anything else, too.
   void set_paging(Paging* paging) { paging_ = paging; }
   Paging* paging() const { return paging_; }
   // The first one of all buckets, which lie in one array; null: held() stays empty. To be called
@@ -78,7 +77,7 @@ class BucketShared : public ViewRegistry::Sweeper {
   HeldBuckets& held() { return held_; }
   const HeldBuckets& held() const { return held_; }
 
-  const Placement& memory() const { return placement_.memory(); }
+  const Placement& memory() const { return memory_; }
 
   // Of readers of frames and of published runs.
   l1::EpochManager& epochs() { return epochs_; }
@@ -106,18 +105,18 @@ class BucketShared : public ViewRegistry::Sweeper {
   // Lists the link's bucket, which has history.
   void Add(SweepLink* link) noexcept;
 
-  // Wakes the keeper.
+  // Notes the request, and wakes the keeper if there is one.
   void RequestSweep() noexcept override;
   bool sweep_is_due() const { return sweep_is_due_.load(); }
-  // Makes the sweep that was requested, if one was, until `must_stop` says so. Without the locks of
-  // buckets.
+  // Makes the sweep that was requested, if one was. Asks must_stop() before each part and ends when
+  // that is true: no sweep may follow then. The caller holds no bucket's lock.
   void Sweep(FunctionRef<bool()> must_stop) noexcept;
 
  private:
   // The next bucket of *left, off the list; null at its end.
   SweepLink* Unlist(SweepLink** left) noexcept;
 
-  const numa::StorePlacement& placement_;
+  const Placement& memory_;
   const std::unique_ptr<l1::EpochManager> own_epochs_;  // null: the frames have them
   l1::EpochManager& epochs_;
   l1::Limbo limbo_;

@@ -80,7 +80,7 @@ l1::EpochManager& Index::epochs() const { return impl_->shared->epochs(); }
 
 Status Index::MakeViews() {
   // Before the registry is made, because this may throw and nothing would close the registry.
-  auto shared = std::make_unique<BucketShared>(impl_->log->placement(), impl_->frames);
+  auto shared = std::make_unique<BucketShared>(impl_->log->placement().memory(), impl_->frames);
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   shared->Watch(views);

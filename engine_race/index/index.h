@@ -73,8 +73,8 @@ class Index : public AppendListener {
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
   // a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   // kIncomplete when a block must be read first: see BlockLookup.
-  // `window` is the key's own, from Prefetch. With a version it is the record that a view of that
-  // shows. Like all calls with a version it may also answer kIOError. That is so if the key's
+  // `window` is the key's own, from Prefetch. With a version it finds the record that a view
+  // of it shows. Like all calls with a version it may also answer kIOError. That is so if the key's
   // bucket was read after the view was taken, and has changed meanwhile.
   Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {},
               uint64_t version = kLatestVersion) const;

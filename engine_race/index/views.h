@@ -37,11 +37,11 @@ class ViewRegistry {
     uint64_t oldest_age_ms = 0;
   };
 
-  // Drops the superseded records that no live view can see.
+  // Learns that superseded records may be dropped, because no live view can see them.
   class Sweeper {
    public:
-    // Called by a thread that releases or moves a view and waits for this call: it must only note
-    // the request.
+    // Called by a thread that releases or moves a view and waits for this call: it may wake a
+    // thread, but neither sweeps nor waits.
     virtual void RequestSweep() noexcept = 0;
 
    protected:
@@ -53,7 +53,7 @@ class ViewRegistry {
   static Status Create(ViewRegistry** registry);
   ViewRegistry(const ViewRegistry&) = delete;
   ViewRegistry& operator=(const ViewRegistry&) = delete;
-  // The sweeper gets no request any more. No sweep may be under way.
+  // Not during a sweep. The sweeper gets no requests afterwards.
   void Close() noexcept;
   // Whether Close was called. A view of a closed registry may only be released. In a forked child a
   // registry may look closed.

@@ -77,7 +77,7 @@ Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* t
     BatchHolds holds(&context_, &groups_, &scratch->plan);
     ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(too_large));
     if (*too_large) return Status::Ok();
-    // What takes memory or space comes first: what is refused then refuses only the batch.
+    // Memory and space are taken first: a refusal here refuses only this batch.
     if (scratch->plan.parts().size() > 1) scratch->plan.FillCounts(&scratch->entries);
     Status staged = StageAll(scratch->plan);
     if (!staged.ok()) context_.latch.LatchIfLasting(staged);

@@ -8,10 +8,10 @@
 // journal. The windows of ranges and iterators are placed too. docs/architecture.md lists what
 // is not placed.
 //
-// The store's own threads that load ranges, run ReadAsync and make checkpoints run on the CPUs of
-// the nodes that the store's devices hang on. The kernel does not name such nodes for every file
-// system. With kBind these are nodes among those named, or else all that are named. The threads
-// that build and sweep the index run on the CPUs of all named nodes. Callers' threads run where
+// The store's own threads load ranges, run ReadAsync, keep the index and make checkpoints. They run
+// on the CPUs of the nodes that the store's devices hang on. The kernel does not name such nodes
+// for every file system. With kBind these are nodes among those named, or else all that are named.
+// The threads that build the index run on the CPUs of all named nodes. Callers' threads run where
 // they do, also while they build the index. The functions that callers give to ReadAsync run on the
 // store's threads. The CPUs are those that the thread which opens the store may use.
 //
@@ -59,7 +59,7 @@ class StorePlacement {
   const Placement& memory() const { return memory_; }
   // Empty: the store's threads inherit the CPUs of the threads that start them.
   const std::vector<uint32_t>& device_thread_cpus() const { return device_thread_cpus_; }
-  // The CPUs of threads that build and sweep the index; empty as above.
+  // The CPUs of threads that build the index; empty as above.
   const std::vector<uint32_t>& build_cpus() const { return build_cpus_; }
   // At most one thread per CPU of `cpus`; `count` when `cpus` is empty.
   static uint32_t LimitTo(const std::vector<uint32_t>& cpus, uint32_t count) {
@@ -68,7 +68,7 @@ class StorePlacement {
 
   // Called when it begins by each of the store's own threads that read or write the devices.
   void EnterDeviceThread() const noexcept { Enter(device_thread_cpus_); }
-  // Called when it begins by each of the store's own threads that work in the index.
+  // Called when it begins by each of the store's own threads that build the index.
   void EnterBuildThread() const noexcept { Enter(build_cpus_); }
 
  private:

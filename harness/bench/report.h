@@ -1,7 +1,7 @@
-// The costs of a benchmark's run, and its figures as text, JSON and CSV.
+// The costs of a benchmark's run, its figures as text, JSON and CSV, and the device's rates for it.
 //
 // The JSON's shape is that of docs/bench.md, for single stores and for comparisons. Pure functions,
-// but for CostMeter, which is not thread-safe.
+// but for CostMeter, which is not thread-safe, and MeasureFloor.
 #ifndef HARNESS_BENCH_REPORT_H_
 #define HARNESS_BENCH_REPORT_H_
 

@@ -93,7 +93,7 @@ bool Bench::IsWanted(const BenchPart& part) const {
 
 Status Bench::IsPossible(const BenchPart& part) const {
   if (!part.needs.why_not.empty()) return Status(Code::kNotSupported, part.needs.why_not);
-  if (part.needs.is_on_tmpfs && tmpfs_dir_.empty())
+  if (part.needs.wants_tmpfs && tmpfs_dir_.empty())
     return Status::Full("no room on " + order_.tmpfs);
   const std::string no_room = WhyNoRoom({{disk_->path(), part.needs.disk_bytes}});
   return no_room.empty() ? Status::Ok() : Status::Full(no_room);

@@ -47,9 +47,9 @@ struct Setting {
 // The needs of a part: without them it is not begun.
 struct PartNeeds {
   PartNeeds(uint64_t disk = 0, bool tmpfs = false, std::string why_none = {})  // NOLINT: implicit
-      : disk_bytes(disk), is_on_tmpfs(tmpfs), why_not(std::move(why_none)) {}
+      : disk_bytes(disk), wants_tmpfs(tmpfs), why_not(std::move(why_none)) {}
   uint64_t disk_bytes;
-  bool is_on_tmpfs;
+  bool wants_tmpfs;
   // Why it cannot be measured here; empty when it can. It is left out unless it was asked for.
   std::string why_not;
 };

@@ -1,4 +1,4 @@
-// Reads whose index does not fit the memory.
+// Reads whose index does not fit the memory, and latencies of single cold reads.
 //
 // The stores have real values on the disk. Hot values are off: uniform reads of a large store would
 // not find them. Compared runs alternate in short rounds.

@@ -1,4 +1,5 @@
-// The cost of seeks that pass what is not there, and of walks over keys in a paged index.
+// Parts of the bench about scans: seeks that pass what is not there, walks over a paged index, the
+// cost of the board, short ranges.
 //
 // The stores have keys only, or a few values. Seeks and walks run on the caller's thread.
 #ifndef HARNESS_CLAIMS_SCAN_SEEKS_H_

@@ -1,5 +1,5 @@
 // The stores of the bench about space: their records, what a measurement needs to know of them, how
-// they are opened and filled.
+// they are opened and filled. Also the works of children, and the space of stores of odd shapes.
 //
 // Thread safety: see each declaration.
 #ifndef HARNESS_CLAIMS_SPACE_STORES_H_

@@ -1,4 +1,4 @@
-// Gives each phase of a comparison a process of its own, below a cap on memory.
+// A phase of a comparison: its order, its process below a cap on memory, and the contest's phases.
 //
 // A program that calls RunCompareProcess has kCompareWork among the works of its children.
 #ifndef HARNESS_COMPARE_PROCESS_H_

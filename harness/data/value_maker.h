@@ -9,7 +9,7 @@
 // A value below 16 bytes has no room for the hash. Its version is below 2^40, and a foreign one
 // passes for that once in 16 million times.
 //
-// Immutable; thread-safe.
+// A ValueMaker is immutable and thread-safe. Visitors of ranges, which check such values, are not.
 #ifndef HARNESS_DATA_VALUE_MAKER_H_
 #define HARNESS_DATA_VALUE_MAKER_H_
 

@@ -1,4 +1,6 @@
-// The operations of a power-cut trial's writers, and the contents that a store may therefore have.
+// The power-cut trial: its plan, its ledger, its load and its verification.
+//
+// A plan has the operations of the writers, and the contents that a store may therefore have.
 // All of it follows from a seed, so a guest that boots after the cut can compute it.
 //
 // Each bucket belongs to one writer, so the order of its writes is the order of that writer's

@@ -1,5 +1,5 @@
 // The calls that every guest's init needs: mounting the kernel's file systems, lines on the serial
-// console, and ending the guest.
+// console, and ending the guest. Also the test of NUMA guests.
 //
 // The kernel passes its command line's unknown names on as environment variables; those of the
 // guests begin with "pc_". Thread-safe.

@@ -1,6 +1,6 @@
-// A cursor over the records of a block of any encoding.
+// Blocks of any encoding: a builder, searches, and a cursor over the records.
 //
-// It does not own the block. Belongs to one thread.
+// A cursor does not own the block. It belongs to one thread.
 #ifndef HARNESS_LAB_BLOCK_CURSOR_H_
 #define HARNESS_LAB_BLOCK_CURSOR_H_
 

@@ -1,4 +1,5 @@
 // Helpers of every load: options that keep a store quiet, a store's space and files.
+// Also the flag --numa, and the engine as contest_phases.h calls a store.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
 #define HARNESS_LOAD_STORE_BASICS_H_
 

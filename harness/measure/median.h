@@ -1,6 +1,6 @@
-// Medians and quartiles of a handful of rounds.
+// Medians and quartiles of a handful of rounds, and the median cost of short operations on one CPU.
 //
-// Pure functions; 0 of nothing.
+// Medians are pure functions; 0 of nothing.
 #ifndef HARNESS_MEASURE_MEDIAN_H_
 #define HARNESS_MEASURE_MEDIAN_H_
 

@@ -1,4 +1,5 @@
-// The process of one instance of a race, and the pipes over which it says where it is.
+// One instance of a race: its process, the pipes over which it says where it is, its directory, and
+// its copy of the program.
 //
 // It has a process group of its own, so that whatever it starts is stopped with it.
 #ifndef HARNESS_NUMA_INSTANCE_PROCESS_H_

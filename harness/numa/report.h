@@ -1,5 +1,5 @@
-// The report of bin/numa: where the memory of processes lies, as text and as JSON, and two such
-// reports side by side.
+// The commands of bin/numa and their reports: where the memory of processes lies, as text and as
+// JSON, and two such reports side by side.
 #ifndef HARNESS_NUMA_REPORT_H_
 #define HARNESS_NUMA_REPORT_H_
 

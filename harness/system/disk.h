@@ -1,6 +1,7 @@
-// The file system of a directory: its kind and its free space.
+// Directories and the disks below them: file systems, space, the page cache, counts of the device,
+// working directories, and disks in files.
 //
-// Stateless; thread-safe.
+// Functions are stateless and thread-safe. An object belongs to one thread.
 #ifndef HARNESS_SYSTEM_DISK_H_
 #define HARNESS_SYSTEM_DISK_H_
 

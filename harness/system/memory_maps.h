@@ -1,8 +1,10 @@
-// Parsers of the kernel's lists of a process's memory. /proc/PID/numa_maps has the nodes of its
-// pages; /proc/PID/maps and smaps have what each mapping may do.
+// The kernel's lists of a process's memory, parsed, and a move of this process's text.
+//
+// /proc/PID/numa_maps has the nodes of its pages; /proc/PID/maps and smaps have what each mapping
+// may do.
 //
 // numa_maps names neither permissions nor the ends of mappings, so the two are joined by address.
-// Pure functions of recorded text; thread-safe.
+// The parsers are pure functions of recorded text; thread-safe.
 #ifndef HARNESS_SYSTEM_MEMORY_MAPS_H_
 #define HARNESS_SYSTEM_MEMORY_MAPS_H_
 

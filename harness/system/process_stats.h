@@ -1,6 +1,7 @@
-// CPU time, memory and open files of this process, and the clock that the programs share.
+// CPU time, memory and open files of this process, the counters of its CPU, and a cap on the memory
+// of its children.
 //
-// Stateless; thread-safe.
+// Functions are stateless and thread-safe. An object belongs to one thread.
 #ifndef HARNESS_SYSTEM_PROCESS_STATS_H_
 #define HARNESS_SYSTEM_PROCESS_STATS_H_
 

@@ -1,5 +1,4 @@
-// The commands of bin/store for a whole store, and the common part of all its commands: opening,
-// failures, progress.
+// The commands of bin/store, and the common part of all of them: opening, failures, progress, keys.
 //
 // Thread safety: one call at a time for a store or a backup.
 #ifndef HARNESS_TOOLS_STORE_COMMAND_H_

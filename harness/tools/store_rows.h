@@ -1,4 +1,5 @@
-// Files of rows that have one size: arrays that numpy.save has saved, and records.
+// Files of rows that have one size: arrays that numpy.save has saved, and records. Also
+// the note from which an import or an export goes on.
 //
 // A record is the 8 bytes of a key and those of its value. One thread at a time for a file.
 #ifndef HARNESS_TOOLS_STORE_ROWS_H_

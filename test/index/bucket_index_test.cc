@@ -237,7 +237,7 @@ TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndRestsIfToldTo) {
   ViewRegistry* views = nullptr;
   ASSERT_TRUE(ViewRegistry::Create(&views).ok());
   const numa::StorePlacement placement;
-  BucketShared shared(placement);
+  BucketShared shared(placement.memory());
   shared.Watch(views);
   {
     BucketIndex index;

@@ -181,7 +181,7 @@ TEST_F(PagingTest, WhatMergingDoesNotFreeIsNoReasonToMerge) {
 // Rows that were born since the extent was written void the words that lead to them.
 TEST_F(PagingTest, ARootNamesAnOldExtentWithItsOwnBirths) {
   const numa::StorePlacement placement;
-  BucketShared shared(placement);
+  BucketShared shared(placement.memory());
   shared.set_paging(paging_.get());
   Extent extent = Write();
   BucketIndex index;

@@ -76,7 +76,7 @@ class WatchedBuckets {
  private:
   ViewRegistry* views_ = nullptr;
   numa::StorePlacement placement_;
-  BucketShared shared_{placement_};
+  BucketShared shared_{placement_.memory()};
   std::unique_ptr<BucketIndex[]> buckets_;
   const size_t split_keys_;
 };

@@ -1,4 +1,5 @@
 // Reads of random pages without the engine: through its read queues, or by blocking threads.
+// Also the space of an experiment: directories, and files of noise.
 //
 // Requests go round-robin over the files. Each run takes the time that it is given. One runs at a
 // time, because it uses the whole machine.

@@ -1,4 +1,4 @@
-// A store in memory, for tests of the benchmarks themselves.
+// A store in memory, and a fixture that runs benchmarks over it.
 //
 // As thread-safe as KvStore says. Cursors look their record up with each step.
 #ifndef TEST_HARNESS_BENCH_MEMORY_STORE_H_

@@ -1,14 +1,12 @@
-// Directories that do not exist yet, and the room for what is to be written.
+// File systems, the page cache, counts of the device, working directories and disks in files.
 #include "harness/system/disk.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
-#include "harness/system/process_stats.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -106,36 +104,6 @@ TEST(DiskTest, CountsAllocatedBytes) {
   std::filesystem::resize_file(path, uint64_t{1} << 30);
   EXPECT_GE(AllocatedBytes(temp.Join(".")), text.size());
   EXPECT_LT(AllocatedBytes(temp.Join(".")), uint64_t{1} << 24);
-}
-
-TEST(ProcessStatsTest, CpuTimesAddUp) {
-  const CpuTimes before = ProcessCpuTimes();
-  const double both = CpuSeconds();
-  const CpuTimes after = ProcessCpuTimes();
-  EXPECT_LE(before.user_seconds + before.system_seconds, both);
-  EXPECT_GE(after.user_seconds + after.system_seconds, both);
-}
-
-TEST(ProcessStatsTest, ThePeakOfMemoryBeginsAnew) {
-  // Not the heap: AddressSanitizer keeps what is freed there for a while.
-  constexpr size_t kMuchBytes = size_t{64} << 20;
-  void* const much = ::mmap(nullptr, kMuchBytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  ASSERT_NE(much, MAP_FAILED);
-  EXPECT_GT(PeakRssBytes(), kMuchBytes);
-  ASSERT_EQ(::munmap(much, kMuchBytes), 0);
-  const uint64_t before = PeakRssBytes();
-  if (!ResetPeakRss()) GTEST_SKIP() << "the kernel does not reset the peak";
-  EXPECT_LT(PeakRssBytes(), before);
-}
-
-TEST(ProcessStatsTest, AnOpenFileCounts) {
-  const uint64_t before = OpenFileCount();
-  FILE* const file = std::fopen("/dev/null", "r");
-  ASSERT_NE(file, nullptr);
-  EXPECT_EQ(OpenFileCount(), before + 1);
-  std::fclose(file);
-  EXPECT_EQ(OpenFileCount(), before);
 }
 
 namespace fs = std::filesystem;
