@@ -53,7 +53,7 @@ class StoreWriter {
   }
 
  private:
-  // A write that was appended never answers that it was refused for want of memory.
+  // An exception after the append does not hide the append.
   template <typename WriteFn, typename RoomsFn>
   Status Write(bool deletes, const WriteFn& write, const RoomsFn& rooms) noexcept {
     AppendStatus written(Status(Code::kOutOfMemory, {}));

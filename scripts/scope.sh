@@ -50,6 +50,8 @@ words_of() {
     cluster/*) echo service go ;;
     engine_race/numa/* | engine_race/base/cpu* | test/numa/*) echo engine numa lint ;;
     engine_race/io/* | test/io/* | engine_race/log/*device*) echo engine nvme lint service ;;
+    # Programs of others include some of these headers: $(cxx_headers) in scripts/package/package.mk.
+    engine_race/base/*.h | engine_race/scan/iterator.h | engine_race/scan/snapshot.h) echo engine bindings lint service ;;
     engine_race/*/*.cc | engine_race/*/*.h) echo engine lint service ;;
     include/engine_race_c.h) echo engine bindings harness bench lint service go ;;
     engine_race/* | include/*) echo engine bindings harness bench lint service ;;
@@ -65,7 +67,7 @@ words_of() {
     test/harness/*) echo harness engine ;;
     test/scripts/*) echo report ;;
     test/mutants/* | test/fuzz/*) echo - ;;
-    test/judges/*) echo bindings ;;
+    test/judges/*) echo engine bindings ;;
     test/*/*.cc | test/*/*.h) echo engine ;;
     test/*.h) echo engine harness ;;
     scripts/report/*) echo report ;;

@@ -56,9 +56,9 @@ const std::string& NoText() {
 
 }  // namespace
 
-Status Status::OutOfMemory(const char* what) noexcept {
+Status Status::OutOfMemory(std::string_view what) noexcept {
   try {
-    return {Code::kOutOfMemory, what};
+    return {Code::kOutOfMemory, std::string(what)};
   } catch (const std::bad_alloc&) {
     return {Code::kOutOfMemory, std::string()};
   }

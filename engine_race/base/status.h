@@ -57,7 +57,7 @@ class [[nodiscard]] Status {
   static Status IOError(std::string m) { return Status(Code::kIOError, std::move(m)); }
   static Status Full(std::string m) { return Status(Code::kFull, std::move(m)); }
   // Without a message where there is no memory for it.
-  static Status OutOfMemory(const char* what) noexcept;
+  static Status OutOfMemory(std::string_view what) noexcept;
 
   // The one place that turns errno into a code: full disks are kFull, refused memory is
   // kOutOfMemory, all else is kIOError. `what` names the call and the file, `path` where that is.

@@ -127,6 +127,11 @@ bool IndexKeeper::IsStopping() {
   return is_stopping_;
 }
 
+bool IndexKeeper::EndsStep() {
+  shared_.Sweep([this] { return IsStopping(); });
+  return IsStopping();
+}
+
 // A few writes a second are not idle: what is merged for them would be written again each time.
 bool IndexKeeper::IsIdle() {
   const bool is_idle = !IsBusy();
@@ -154,9 +159,9 @@ void IndexKeeper::Report(const Status& status) {
 }
 
 void IndexKeeper::Step() {
-  shared_.Sweep([this] { return IsStopping(); });
+  if (EndsStep()) return;
   for (const Paging::Request& request : paging_.TakeRequests()) {
-    if (IsStopping()) return;
+    if (EndsStep()) return;
     Serve(request);
   }
   for (BucketIndex* const rested : paging_.faults().TakeRested()) EndRest(rested);
@@ -246,7 +251,7 @@ void IndexKeeper::PageAll() {
     WithClaimed(b, page, &status);
     if (!status.ok()) return Report(status);
     AwaitReaders();
-    if (IsStopping()) return;
+    if (EndsStep()) return;
   }
   Report(roots_.Commit(/*only_extents=*/true));
 }
@@ -330,7 +335,7 @@ Status IndexKeeper::SaveIfCheap(uint64_t max_bytes) {
 void IndexKeeper::SaveWhenIdle() {
   if (UnwrittenBytes() == 0 && paging_.unnamed_count() == 0) return;
   // What is left waits for the next idle time.
-  const auto must_stop = [this] { return IsStopping() || IsBusy(); };
+  const auto must_stop = [this] { return EndsStep() || IsBusy(); };
   MergeLongTails(~uint64_t{0}, must_stop);
   Report(WriteRuns(~uint64_t{0}, must_stop));
   // A root names what was written before a failure.
@@ -344,7 +349,7 @@ void IndexKeeper::MergeLargeDeltas() {
   for (uint32_t min_records = kLargeDeltaRecords; min_records >= kSmallDeltaRecords;
        min_records /= 2) {
     for (uint32_t b = 0; b < buckets_.size() && paging_.HasLargeDeltas(); ++b) {
-      if (IsStopping()) return;
+      if (EndsStep()) return;
       // An empty bucket has nothing to merge, and cannot be claimed.
       are_merged &= Merge(b, min_records) || buckets_[b].MergedBytes() == 0;
     }

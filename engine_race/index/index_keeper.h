@@ -5,7 +5,7 @@
 // The keeper pages all runs when the index does not fit its memory. It makes runs flat again when
 // they are read and all would fit. It writes runs that are not on disk when the store was hardly
 // used for a while, until it is used again. Where the system refuses the thread, writers merge for
-// themselves, and everything else waits for Save.
+// themselves, sweeps wait for a call that can start it, and everything else waits for Save.
 //
 // The log callback gets the first failure of the thread's work. A run that cannot be written stays
 // in memory.
@@ -88,6 +88,8 @@ class IndexKeeper {
   void PageAll();
   void AwaitReaders();
   bool IsStopping();
+  // Whether a long step must end. Between two buckets, none claimed: sweeps what is due meanwhile.
+  bool EndsStep();
   bool IsIdle();
   // Whether the store has been used since the last call of IsIdle.
   bool IsBusy() const;

@@ -133,7 +133,7 @@ void Index::RestoreRest() noexcept {
     waiting.restore.Report();
     return Status::Ok();
   });
-  (void)StartKeeper();  // where memory for it is refused, Close tries again
+  (void)StartKeeper();  // where memory for it is refused, Close tries again, and nothing is swept
   // Last: reads and restores need not wait for it.
   impl_->paging->store().DropUnnamed();
 }

@@ -217,8 +217,19 @@ TEST_P(SizedValueFramesTest, ReadersBesideWritersBesideEvictionOfBlocks) {
       }
     });
   }
+  // Few reads of large values may miss all of them. The others go on until some have not: that is a
+  // matter of when the threads run.
+  const auto has_seen_all = [&] {
+    if (!has_many_reads) return true;
+    const auto counts = blocks_->epochs().TakeCounts();
+    return counts.value_hits > 0 && counts.block_hits > 0 &&
+           values_->pool().eviction_count(l1::FrameKind::kValue) > 0;
+  };
+  const auto goes_on = [&] {
+    return read_count < least_reads || (read_count < 1000 * least_reads && !has_seen_all());
+  };
   std::mt19937_64 random(7);
-  for (int round = 0; read_count < least_reads && !HasFailure(); ++round) {
+  for (int round = 0; goes_on() && !HasFailure(); ++round) {
     const uint64_t i = random() % record_count_;
     if (round % 8 == 0 && round < 800) {
       Write(i, newest[i] + 1);
@@ -229,11 +240,7 @@ TEST_P(SizedValueFramesTest, ReadersBesideWritersBesideEvictionOfBlocks) {
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
-  // Few reads may miss all of them.
-  if (!has_many_reads) return;
-  EXPECT_GT(values_->pool().eviction_count(l1::FrameKind::kValue), 0u);
-  EXPECT_GT(blocks_->epochs().TakeCounts().value_hits, 0u);
-  EXPECT_GT(blocks_->epochs().TakeCounts().block_hits, 0u);
+  EXPECT_TRUE(has_seen_all());
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, SizedValueFramesTest, ::testing::ValuesIn(kValueSizes));

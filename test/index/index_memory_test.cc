@@ -130,5 +130,30 @@ TEST(IndexMemoryTest, TheCountOfAnIndexIsWhatAWalkFinds) {
   EXPECT_EQ(index->memory_bytes(), index->WalkMemoryBytes());
 }
 
+// The keeper may be in the middle of a sweep, or before it.
+TEST(IndexMemoryTest, AnIndexEndsWhileItIsSwept) {
+  Options options;
+  options.bucket_count = 16;
+  options.file_count = 4;
+  options.bucket_capacity_records = 1 << 17;
+  const test::TempDir dir(test::FastParent());
+  ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, 1).ok());
+  const std::string value(kValueBytes, 'v');
+  for (uint64_t round = 0; round < test::Sized(20, 5); ++round) {
+    std::unique_ptr<BucketLog> log;
+    ASSERT_TRUE(BucketLog::Open(options, dir.path(), &log).ok());
+    std::unique_ptr<Index> index;
+    ASSERT_TRUE(Index::Build(log.get(), options, &index).ok());
+    View view;
+    ASSERT_TRUE(index->views().Take(&view).ok());
+    std::mt19937_64 random(round);
+    for (int i = 0; i < 5000; ++i) ASSERT_TRUE(log->Append(random(), value.data()).ok());
+    EXPECT_GT(index->pinned_bytes(), 0U);
+    index->views().Release(&view);
+    for (uint64_t i = 0; i < round * 20; ++i) std::this_thread::yield();
+    index.reset();
+  }
+}
+
 }  // namespace
 }  // namespace engine_race
