@@ -31,12 +31,11 @@ class StoreWriter {
 
   // `value` is null for a deletion.
   Status Append(uint64_t key, const char* value) noexcept {
-    const uint32_t bucket = log_.geometry().BucketOf(key);
     const bool deletes = value == nullptr;
     return Write(
         deletes, [&] { return log_.Append(key, value); },
         [&] {
-          return WantedRooms{{bucket, {1, deletes ? 0U : 1U}}};
+          return WantedRooms{{log_.geometry().BucketOf(key), {1, deletes ? 0U : 1U}}};
         });
   }
 

@@ -5,8 +5,9 @@
 #
 # CLUSTER_CHECK_ARGS are further flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
 # CLUSTER_HISTORIES is the count of histories, 0 for none; with ENGINE_TEST_FULL=1 there is one of each fault,
-# else of about half of them. CLUSTER_SEED repeats what an earlier run drew and printed. CLUSTER_CHECK_TIMEOUT is the limit of each
-# run of the check in seconds, and CLUSTER_PATIENCE multiplies the limits of time within it.
+# else of about half of them. CLUSTER_SEED repeats what an earlier run drew and printed.
+# CLUSTER_CHECK_TIMEOUT is the limit of each run of the check in seconds, and CLUSTER_PATIENCE multiplies
+# the limits of time within it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cases.sh

@@ -73,8 +73,8 @@ class Index : public AppendListener {
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
   // a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   // kIncomplete when a block must be read first: see BlockLookup.
-  // `window` is the key's own, from Prefetch. With a version it finds the record that a view
-  // of it shows. Like all calls with a version it may also answer kIOError. That is so if the key's
+  // `window` is the key's own, from Prefetch. With a version it finds the record that a view of it
+  // shows. Like all calls with a version it may also answer kIOError. That is so if the key's
   // bucket was read after the view was taken, and has changed meanwhile.
   Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {},
               uint64_t version = kLatestVersion) const;
@@ -144,12 +144,12 @@ class Index : public AppendListener {
   // The index notes another one for a frame whose value is moved in the log.
   void SetFrameSlots(std::atomic<uint32_t>* slots);
 
-  // Find, except that it gives a frame where there is one. The caller must be inside
-  // epochs(). It enters by a sequentially consistent change, which the evictor looks at after
-  // Unswizzle in the same order. So no reader that enters later finds the frame, even if its record
-  // has been superseded meanwhile. It does not read a bucket that was left out. A caller
-  // that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at most. A
-  // bucket that was read again may be paged, and its extent lost.
+  // Find, except that it gives a frame where there is one. The caller must be inside epochs(). It
+  // enters by a sequentially consistent change, which the evictor looks at after Unswizzle in the
+  // same order. So no reader that enters later finds the frame, even if its record has been
+  // superseded meanwhile. It does not read a bucket that was left out. A caller that gets kIOError
+  // leaves the epoch, calls Bring, and tries again, max_loads times at most. A bucket that was read
+  // again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
   int max_loads() const;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {},

@@ -94,12 +94,17 @@ TEST(IndexMemoryTest, WhatIsRefusedIsNotCounted) {
   }
 }
 
-// A whole index: built from logs, then written to by several threads beside a view.
-TEST(IndexMemoryTest, TheCountOfAnIndexIsWhatAWalkFinds) {
+Options SixteenBuckets() {
   Options options;
   options.bucket_count = 16;
   options.file_count = 4;
   options.bucket_capacity_records = 1 << 17;
+  return options;
+}
+
+// A whole index: built from logs, then written to by several threads beside a view.
+TEST(IndexMemoryTest, TheCountOfAnIndexIsWhatAWalkFinds) {
+  const Options options = SixteenBuckets();
   const test::TempDir dir(test::FastParent());
   ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, 1).ok());
   std::unique_ptr<BucketLog> log;
@@ -132,10 +137,7 @@ TEST(IndexMemoryTest, TheCountOfAnIndexIsWhatAWalkFinds) {
 
 // The keeper may be in the middle of a sweep, or before it.
 TEST(IndexMemoryTest, AnIndexEndsWhileItIsSwept) {
-  Options options;
-  options.bucket_count = 16;
-  options.file_count = 4;
-  options.bucket_capacity_records = 1 << 17;
+  const Options options = SixteenBuckets();
   const test::TempDir dir(test::FastParent());
   ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, 1).ok());
   const std::string value(kValueBytes, 'v');
