@@ -191,14 +191,24 @@ FioResult FioRunner::RandomReadOf(const std::vector<std::string>& names, uint64_
   return Run(job);
 }
 
+std::string FioRunner::BlocksOfMean(uint64_t mean_bytes) {
+  const uint64_t larger = WholeBlocks(mean_bytes);
+  const uint64_t more = larger - std::max(mean_bytes, kReadBlockBytes);
+  const uint64_t percent = 100 - more * 100 / kReadBlockBytes;
+  std::string blocks = std::to_string(larger) + "/" + std::to_string(percent);
+  if (percent < 100) {
+    blocks += ":" + std::to_string(larger - kReadBlockBytes) + "/" + std::to_string(100 - percent);
+  }
+  return blocks;
+}
+
 FioResult FioRunner::RandomMix(const FioMix& mix, double seconds) {
   std::string error;
   const std::string words = "random reads and writes, libaio, depth 64";
   if (!PrepareFile(mix.file_bytes, &error)) return Failed(words, error);
-  const auto size_of = [](uint64_t bytes) { return std::to_string(WholeBlocks(bytes)); };
   return Run({words,
               {"--rw=randrw", Arg("--rwmixread", mix.read_percent),
-               "--bs=" + size_of(mix.read_bytes) + "," + size_of(mix.write_bytes),
+               "--bssplit=" + BlocksOfMean(mix.read_bytes) + "," + BlocksOfMean(mix.write_bytes),
                "--ioengine=libaio", "--iodepth=64", std::string("--filename=") + kReadFile,
                Arg("--size", prepared_bytes_), "--norandommap", "--time_based", Runtime(seconds)},
               false,

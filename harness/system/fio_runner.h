@@ -32,7 +32,7 @@ struct FioJob {
   bool mixes = false;  // it reads and writes: both count
 };
 
-// Random reads and writes of given sizes.
+// Random reads and writes of given mean sizes: at least 4 KiB, or none at all.
 struct FioMix {
   uint64_t file_bytes = 0;
   uint64_t read_bytes = 0;
@@ -71,9 +71,10 @@ class FioRunner {
   FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
                          const std::string& engine, double seconds);
 
-  // Random direct reads and writes of the file that reads share, by libaio at depth 64. Sizes are
-  // rounded up to 4 KiB.
+  // Random direct reads and writes of the file that reads share, by libaio at depth 64.
   FioResult RandomMix(const FioMix& mix, double seconds);
+  // The value of fio's option bssplit, for blocks of whole 4 KiB that have this mean.
+  static std::string BlocksOfMean(uint64_t mean_bytes);
 
   // Parses fio's JSON report of one group of jobs; `exit_code` is fio's. The result is not ok, with
   // an `error`, when fio failed or the report cannot be parsed.

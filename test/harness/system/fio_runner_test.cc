@@ -40,6 +40,14 @@ TEST(FioRunnerTest, OfAMixReadsAndWritesCount) {
   EXPECT_EQ(FioRunner::ReadReport({"writes", {}, true}, report, 0).bytes, 800000000u);
 }
 
+TEST(FioRunnerTest, BlocksHaveTheMeanThatIsAskedFor) {
+  EXPECT_EQ(FioRunner::BlocksOfMean(4096), "4096/100");
+  EXPECT_EQ(FioRunner::BlocksOfMean(5120), "8192/25:4096/75");
+  EXPECT_EQ(FioRunner::BlocksOfMean(6144), "8192/50:4096/50");
+  EXPECT_EQ(FioRunner::BlocksOfMean(128 * 1024), "131072/100");
+  EXPECT_EQ(FioRunner::BlocksOfMean(0), "4096/100");
+}
+
 TEST(FioRunnerTest, AReportWithoutRunTimeHasNoCpuTime) {
   std::string report = kReport;
   report.replace(report.find("job_runtime"), 11, "elapsed_all");
