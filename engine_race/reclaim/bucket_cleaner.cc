@@ -30,8 +30,8 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
     if (dead_percent == 0) return ChooseSparse(MovableRows(), row_records, free_count);
     // One free row is left to cleanings of a bucket that is full.
     const uint64_t room = free_count - std::min<uint64_t>(free_count, 1);
-    const uint64_t wanted =
-        SpareRows(slot_count_, SlotLimit(live_count_, dead_percent), log_.geometry());
+    const uint64_t limit = SlotLimit(live_count_, dead_percent, log_.geometry());
+    const uint64_t wanted = SpareRows(slot_count_, limit, log_.geometry());
     return ChooseRows(MovableRows(), row_records, wanted, room);
   };
   return CleanGuarded(bucket, choose, use, progress);

@@ -52,7 +52,8 @@ DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function
     const uint64_t room = log->SlotEnd(b) * dead_percent_ / 100;
     const uint64_t unknown = record_count + (log->HasRows(b) ? 0 : std::max(room, min_room));
     // What was kept may be of an opening that allowed more dead records.
-    const uint64_t most_room = log->SlotEnd(b) * dead_percent_ / (100 - dead_percent_);
+    const uint64_t most_room =
+        SlotLimit(log->SlotEnd(b), dead_percent_, log->geometry()) - log->SlotEnd(b);
     const uint64_t latest = record_count + std::max(most_room, min_room);
     bucket.clean_at = bucket.kept_clean_at == 0 ? unknown : std::min(bucket.kept_clean_at, latest);
   }
@@ -80,7 +81,7 @@ void DirtyBuckets::Keep() noexcept {
     // cannot count when its records are replaced.
     if (clean_at == ~uint64_t{0}) {
       const uint64_t dead_count = std::min(DeadCount(bucket, record_count), record_count);
-      const uint64_t limit = SlotLimit(record_count - dead_count, dead_percent_);
+      const uint64_t limit = SlotLimit(record_count - dead_count, dead_percent_, log_.geometry());
       const uint64_t room = limit - std::min(limit, record_count);
       clean_at = record_count + std::max(room, kMinRows * log_.geometry().row_records());
     }
@@ -253,7 +254,7 @@ void DirtyBuckets::BringBack() noexcept {
 }
 
 bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
-  const uint64_t limit = SlotLimit(use.live_count, dead_percent);
+  const uint64_t limit = SlotLimit(use.live_count, dead_percent, log_.geometry());
   // The next cleaning begins before the tail has filled all slots that hold nothing.
   const uint64_t slots = std::max(limit, use.slot_count);
   const uint64_t empty_count = slots - std::min(slots, use.held_count);
@@ -293,7 +294,7 @@ bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* numbe
 bool DirtyBuckets::IsSparse(uint32_t number) const {
   const State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  const uint64_t limit = SlotLimit(bucket.use.live_count, dead_percent_);
+  const uint64_t limit = SlotLimit(bucket.use.live_count, dead_percent_, log_.geometry());
   const uint64_t spare = std::max<uint64_t>(limit / kSparseShare, log_.geometry().row_records());
   return bucket.was_cleaned && bucket.use.slot_count > limit + spare;
 }

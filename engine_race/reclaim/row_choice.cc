@@ -10,14 +10,15 @@ namespace {
 // rows, and the buckets of a store at least so many bytes together.
 constexpr uint64_t kMinRowLimit = 3;
 constexpr uint64_t kMinLimitBytes = uint64_t{8} << 20;
+// Records that only staging holds supersede nothing, and these may be a row. A row that was given
+// up waits for a flush, and the tail fills one. With fewer empty slots a bucket would take more
+// rows all the time, and be moved out of them again.
+constexpr uint64_t kWorkingRows = 2;
+constexpr uint64_t kWorkingShare = 4;
 // Rows are emptied where a bucket has so many slots beyond its limit: a share of the limit, and at
-// least so much of a row. RowLimit is at most half a row beyond it, so a few records more or less
-// move no row to and fro.
+// least a row. The first share is for rows that the tail may not take again.
 constexpr uint64_t kSpareShare = 16;
-constexpr uint64_t kSparePercentOfRow = 75;
-// The same for rows that the tail may take again.
 constexpr uint64_t kSpareShareWithinLimit = 4;
-constexpr uint64_t kSparePercentOfRowWithinLimit = 100;
 
 uint64_t RowsFor(uint64_t record_count, uint32_t row_records) {
   return (record_count + row_records - 1) / row_records;
@@ -40,6 +41,13 @@ void SortSparsestFirst(std::vector<MovableRow>* rows) {
 
 }  // namespace
 
+uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent, const Geometry& geometry) {
+  const uint64_t working_count =
+      std::min(kWorkingRows * geometry.row_records(), live_count / kWorkingShare);
+  return std::max(live_count * 100 / (100 - std::min(dead_percent, 99U)),
+                  live_count + working_count);
+}
+
 uint64_t RowLimit(uint64_t slot_limit, const Geometry& geometry) {
   const uint64_t share = kMinLimitBytes / geometry.row_bytes() / geometry.bucket_count;
   return std::max({RowsOf(slot_limit, geometry.row_records()), kMinRowLimit, share});
@@ -50,8 +58,7 @@ uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, const Geometry& geo
   const uint64_t row_count = slot_count / row_records;
   const bool within = row_count <= RowLimit(slot_limit, geometry);
   const uint64_t spare_count =
-      std::max(slot_limit / (within ? kSpareShareWithinLimit : kSpareShare),
-               row_records * (within ? kSparePercentOfRowWithinLimit : kSparePercentOfRow) / 100);
+      std::max<uint64_t>(slot_limit / (within ? kSpareShareWithinLimit : kSpareShare), row_records);
   if (slot_count <= slot_limit + spare_count) return 0;
   return row_count - std::min(row_count, RowsOf(slot_limit, row_records));
 }

@@ -7,7 +7,6 @@
 #ifndef ENGINE_RACE_RECLAIM_ROW_CHOICE_H_
 #define ENGINE_RACE_RECLAIM_ROW_CHOICE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,10 +14,9 @@
 
 namespace engine_race {
 
-// The slots that a bucket of so many live records may have, `dead_percent` of them without one.
-inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
-  return live_count * 100 / (100 - std::min(dead_percent, 99U));
-}
+// The slots that a bucket of so many live records may have: `dead_percent` of them without one, or
+// two rows where these are more. But two rows count as a quarter of the live records at most.
+uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent, const Geometry& geometry);
 // The rows that the tail of a bucket may take: those of `slot_limit`, rounded, or a few
 // however few records are live. In a store of few buckets each may have more.
 uint64_t RowLimit(uint64_t slot_limit, const Geometry& geometry);

@@ -244,7 +244,8 @@ TEST_F(DirtyBucketsAfterOpeningTest, WhatSeveralOpeningsAppendAddsUp) {
     appended += kEach;
   }
   // So many dead records may lie beside 8 rows of live ones.
-  const uint64_t share = SlotLimit(8 * kRow, options_.reclaim_dead_percent) - 8 * kRow;
+  const uint64_t share =
+      SlotLimit(8 * kRow, options_.reclaim_dead_percent, log_->geometry()) - 8 * kRow;
   EXPECT_GE(appended, share);
   EXPECT_LE(appended, share + kEach);
 }

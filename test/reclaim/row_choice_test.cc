@@ -23,7 +23,10 @@ Geometry Buckets(uint32_t bucket_count, uint32_t row_records = kRowRecords,
 }
 
 TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
-  EXPECT_EQ(SlotLimit(/*live_count=*/72, /*dead_percent=*/28), 100u);
+  EXPECT_EQ(SlotLimit(/*live_count=*/7200, /*dead_percent=*/28, Buckets(kBuckets)), 10000u);
+  EXPECT_EQ(SlotLimit(16 * kRowRecords, /*dead_percent=*/1, Buckets(kBuckets)), 18 * kRowRecords);
+  EXPECT_EQ(SlotLimit(100, /*dead_percent=*/1, Buckets(kBuckets)), 125u) << "a quarter at most";
+  EXPECT_EQ(SlotLimit(0, /*dead_percent=*/99, Buckets(kBuckets)), 0u);
   EXPECT_EQ(RowLimit(11 * kRowRecords + 127, Buckets(kBuckets)), 11u);
   EXPECT_EQ(RowLimit(11 * kRowRecords + 128, Buckets(kBuckets)), 12u);
   EXPECT_EQ(RowLimit(5 * kRowRecords + 1, Buckets(kBuckets)), 6u) << "of few rows none less";
@@ -37,14 +40,14 @@ TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
   EXPECT_EQ(RowLimit(0, Buckets(1, kRowRecords, /*value_bytes=*/16384)), 3u);
 }
 
-TEST(RowChoiceTest, RowsAreSpareBeyondTheLimitByMostOfARow) {
+TEST(RowChoiceTest, RowsAreSpareBeyondTheLimitByARow) {
   const auto spare = [](uint64_t row_count, uint64_t limit, uint32_t bucket_count = kBuckets) {
     return SpareRows(row_count * kRowRecords, limit, Buckets(bucket_count));
   };
   EXPECT_EQ(spare(12, 12 * kRowRecords), 0u);
-  EXPECT_EQ(spare(12, 11 * kRowRecords + 64), 0u);
-  EXPECT_EQ(spare(12, 11 * kRowRecords + 63), 1u);
-  EXPECT_EQ(spare(14, 11 * kRowRecords + 63), 3u);
+  EXPECT_EQ(spare(12, 11 * kRowRecords), 0u);
+  EXPECT_EQ(spare(12, 11 * kRowRecords - 1), 1u);
+  EXPECT_EQ(spare(14, 11 * kRowRecords), 3u);
   // Of many rows a sixteenth.
   EXPECT_EQ(spare(170, 160 * kRowRecords), 0u);
   EXPECT_EQ(spare(171, 160 * kRowRecords), 11u);
