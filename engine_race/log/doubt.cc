@@ -33,14 +33,13 @@ Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32
 bool RowsHoldRecords(const BucketState& state) {
   const SlotTable& table = state.table;
   if (!table.has_rows()) return true;
-  if (state.record_count > table.RunEnd()) return false;
-  for (uint64_t next = std::min(state.LoggedKeyCount(), state.LoggedValueCount());
-       next < state.record_count;) {
-    const SlotPiece piece = table.PieceFrom(next, state.record_count);
-    if (piece.count == 0) return false;
-    next += piece.count;
+  uint64_t next = std::min(state.LoggedKeyCount(), state.LoggedValueCount());
+  while (next < state.record_count) {
+    const uint64_t end = table.RunEndFrom(next);
+    if (end == next) return false;
+    next = end;
   }
-  return true;
+  return state.record_count <= table.RunEnd();
 }
 
 }  // namespace

@@ -119,14 +119,17 @@ class SlotTable {
   bool SlotOf(uint64_t sequence, uint64_t* slot) const {
     *slot = sequence;
     if (!has_rows_) return true;
-    auto run = runs_.upper_bound(sequence);
-    if (run == runs_.begin()) return false;
-    --run;
+    const auto run = RunOf(sequence);
+    if (run == runs_.end()) return false;
     const Row& row = rows_[run->second];
-    if (sequence >= row.run_end()) return false;
     *slot = uint64_t{run->second} * row_records_ +
             row.path.Nth(static_cast<uint32_t>(sequence - row.number));
     return true;
+  }
+  // With rows: the end of the run that has the number; the number itself if no row holds its run.
+  uint64_t RunEndFrom(uint64_t sequence) const {
+    const auto run = RunOf(sequence);
+    return run == runs_.end() ? sequence : rows_[run->second].run_end();
   }
   // Of a record that a row holds.
   uint64_t SlotOf(uint64_t sequence) const {
@@ -165,6 +168,13 @@ class SlotTable {
                                       uint64_t slot, uint64_t seal);
 
  private:
+  Runs::const_iterator RunOf(uint64_t sequence) const {
+    auto run = runs_.upper_bound(sequence);
+    if (run == runs_.begin()) return runs_.end();
+    --run;
+    return sequence < rows_[run->second].run_end() ? run : runs_.end();
+  }
+
   static constexpr uint64_t kEraBirths = uint64_t{1} << 24;
 
   uint32_t row_records_ = 1;

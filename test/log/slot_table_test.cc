@@ -201,6 +201,9 @@ TEST(SlotTableTest, PiecesAreNeighbouringSlots) {
     EXPECT_EQ(piece.count, each.count) << each.begin;
   }
   EXPECT_EQ(table.PieceFrom(999, 2000).count, 0u);
+  EXPECT_EQ(table.RunEndFrom(999), 999u) << "no row holds its run";
+  EXPECT_EQ(table.RunEndFrom(1000), 1006u);
+  EXPECT_EQ(table.RunEndFrom(1261), 1262u);
   EXPECT_EQ(table.PieceFrom(1262, 2000).count, 0u);
 }
 
