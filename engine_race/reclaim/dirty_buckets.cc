@@ -229,12 +229,16 @@ void DirtyBuckets::PutAside(uint32_t number) noexcept {
   const std::lock_guard lock(bucket.mutex);
   // A full group of the batch has queued it again.
   if (bucket.queued) return;
-  const std::lock_guard aside(mutex_);
-  // Without memory a later group queues it.
-  bucket.queued = Guarded([&] {
-                    aside_.push_back(number);
-                    return Status::Ok();
-                  }).ok();
+  {
+    const std::lock_guard aside(mutex_);
+    // Without memory a later group queues it.
+    bucket.queued = Guarded([&] {
+                      aside_.push_back(number);
+                      return Status::Ok();
+                    }).ok();
+  }
+  // A writer may have put it aside, while the thread that brings it back sleeps.
+  wake_();
 }
 
 bool DirtyBuckets::has_aside() const {

@@ -65,6 +65,32 @@ TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
   EXPECT_FALSE(dirty.Take(&bucket));
 }
 
+// A writer that helps may put it aside while the thread that brings it back sleeps without end.
+TEST(DirtyBucketsTest, TheThreadIsWokenForABucketThatIsPutAside) {
+  constexpr uint64_t kLater = 100000;
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  ASSERT_TRUE(log->Append(0, ValueOf(0, 1).data()).ok());
+  int wake_count = 0;
+  bool had_aside = false;
+  std::unique_ptr<DirtyBuckets> dirty;
+  dirty = std::make_unique<DirtyBuckets>(TinyLogOptions(), log.get(), [&] {
+    ++wake_count;
+    had_aside = dirty->has_aside();
+  });
+  uint32_t bucket = 7;
+  dirty->OnKeyGroup(0, {}, kLater);
+  ASSERT_TRUE(dirty->Take(&bucket));
+  const int before = wake_count;
+  dirty->PutAside(bucket);
+  EXPECT_EQ(wake_count, before + 1);
+  EXPECT_TRUE(had_aside);
+  // A full group has queued it, and has woken the thread then.
+  dirty->BringBack();
+  dirty->PutAside(bucket);
+  EXPECT_EQ(wake_count, before + 1);
+}
+
 std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   std::vector<format::KeyEntry> entries(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
