@@ -40,7 +40,7 @@ namespace engine_race {
 // Memory of a batch that is being written. Kept for the next one.
 struct BatchScratch {
   BatchPlan plan;
-  std::vector<JournalChainRecord> chain;
+  std::vector<JournalRecord> chain;
   std::vector<format::BatchIntentEntry> entries;
 };
 

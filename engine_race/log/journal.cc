@@ -34,17 +34,15 @@ Status Journal::Open(int dir_fd, const StoreIds& ids, uint32_t value_bytes, uint
                      mode_t file_mode, uint32_t batch_records, const Placement& memory,
                      Callbacks callbacks, std::unique_ptr<Journal>* journal) {
   std::unique_ptr<Journal> opened(new Journal(ids, value_bytes, size_bytes / format::kJournalHalves,
-                                              batch_records, std::move(callbacks)));
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode, memory));
+                                              batch_records, memory, std::move(callbacks)));
+  ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode));
   *journal = std::move(opened);
   return Status::Ok();
 }
 
-Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode,
-                        const Placement& memory) {
+Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
   taken_.reserve(batch_records_);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(layout_.BatchBytes(batch_records_), /*huge_pages=*/false, &buffer_, memory));
+  ENGINE_RACE_RETURN_IF_ERROR(EnsureBuffer(batch_records_));
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kJournalName, io::Access::kCreate,
                                              io::Caching::kDirect, &file_, file_mode));
   uint64_t found_bytes = 0;
@@ -76,6 +74,13 @@ Journal::~Journal() {
   }
   checkpoint_changed_.notify_all();
   if (checkpointer_.joinable()) checkpointer_.join();
+}
+
+// For batches of so many records.
+Status Journal::EnsureBuffer(uint64_t record_count) {
+  const uint64_t bytes = layout_.BatchBytes(record_count);
+  if (bytes <= buffer_.size()) return Status::Ok();
+  return Region::Allocate(bytes, /*huge_pages=*/false, &buffer_, memory_);
 }
 
 void Journal::Enqueue(JournalRequest* request) {
@@ -155,7 +160,8 @@ void Journal::EndBatch(uint32_t batch) {
 Status Journal::Commit() {
   ENGINE_RACE_RETURN_IF_ERROR(failure_);
   if (!must_checkpoint_) {
-    Status written = WriteTaken();
+    const auto record_of = [this](uint64_t i) -> const JournalRecord& { return *taken_[i]; };
+    Status written = Write(taken_.size(), /*is_chain=*/false, record_of);
     if (written.ok() || !CanBeTriedAgain(written)) return NoteFailure(std::move(written));
     must_checkpoint_ = true;
   }
@@ -165,21 +171,102 @@ Status Journal::Commit() {
   return Status::Ok();
 }
 
-Status Journal::WriteTaken() {
-  const auto values = static_cast<uint64_t>(std::count_if(
-      taken_.begin(), taken_.end(), [](JournalRequest* r) { return r->value != nullptr; }));
-  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(layout_.BatchBytes(values)));
-  const uint64_t bytes = FillBuffer();
-  // MakeRoom has seen to that.
-  ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_));
+Status Journal::WriteChain(std::span<const JournalRecord> records, uint32_t* half) {
+  ENGINE_RACE_ASSERT(!records.empty());
+  uint32_t batch = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Records that were enqueued before stand before the chain, in a batch that takes no more.
+    if (filling_count_ != 0) ++filling_batch_;
+    filling_count_ = 0;
+    batch = filling_batch_++;
+  }
+  AwaitDone(batch - 1);
+  // After a failure no checkpoint is due, because no record of the chain is counted.
+  Status status = Guarded([&] { return CommitChain(records, half); });
+  EndBatch(batch);
+  return status;
+}
+
+// For the thread whose turn it is.
+Status Journal::CommitChain(std::span<const JournalRecord> records, uint32_t* half) {
+  ENGINE_RACE_RETURN_IF_ERROR(failure_);
+  const auto record_of = [&](uint64_t i) -> const JournalRecord& { return records[i]; };
+  ENGINE_RACE_RETURN_IF_ERROR(NoteFailure(Write(records.size(), /*is_chain=*/true, record_of)));
+  *half = half_;
+  const std::lock_guard<std::mutex> lock(checkpoint_mutex_);
+  ++unsettled_[half_];
+  return Status::Ok();
+}
+
+void Journal::SettleChain(uint32_t half) {
+  {
+    const std::lock_guard<std::mutex> lock(checkpoint_mutex_);
+    ENGINE_RACE_ASSERT(unsettled_[half] != 0);
+    --unsettled_[half];
+  }
+  checkpoint_changed_.notify_all();
+}
+
+Status Journal::Write(uint64_t count, bool is_chain, RecordOfFn record_of) {
+  const uint64_t batch_records = is_chain ? layout_.chain_batch_records() : batch_records_;
+  uint64_t value_count = 0;
+  for (uint64_t i = 0; i < count; ++i) value_count += record_of(i).value != nullptr ? 1 : 0;
+  ENGINE_RACE_RETURN_IF_ERROR(EnsureBuffer(batch_records));
+  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(layout_.ChainBytes(count, value_count)));
+  format::JournalHeader header{};
+  if (is_chain) {
+    header.chain_length = static_cast<uint32_t>(layout_.ChainLength(count));
+    while (header.chain_id == 0) ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&header.chain_id));
+  }
+  uint64_t bytes = 0;
+  header.batch_number = number_;
+  for (uint64_t begin = 0; begin < count; begin += batch_records) {
+    const uint64_t size =
+        PutBatch(begin, std::min(begin + batch_records, count), record_of, header);
+    // MakeRoom has seen to that.
+    ENGINE_RACE_ASSERT(offset_ + bytes + size <= half_bytes_);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        file_.Write(buffer_.data(), size, half_ * half_bytes_ + offset_ + bytes));
+    bytes += size;
+    ++header.batch_number;
+    if (is_chain) ++header.chain_index;
+  }
   ENGINE_RACE_RETURN_IF_ERROR(Flush());
   offset_ += bytes;
-  ++number_;
+  number_ = header.batch_number;
   // Relaxed, both: statistics.
-  record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
+  record_count_.fetch_add(count, std::memory_order_relaxed);
   written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Status::Ok();
+}
+
+uint64_t Journal::PutBatch(uint64_t begin, uint64_t end, RecordOfFn record_of,
+                           format::JournalHeader header) {
+  char* const block = buffer_.data();
+  char* descriptor = block + sizeof(header);
+  char* value = block + format::kJournalBlockBytes;
+  std::memset(block, 0, format::kJournalBlockBytes);
+  for (uint64_t i = begin; i < end; ++i) {
+    const JournalRecord& record = record_of(i);
+    std::memcpy(descriptor, &record.descriptor, sizeof(record.descriptor));
+    descriptor += sizeof(record.descriptor);
+    if (record.value == nullptr) continue;
+    std::memcpy(value, record.value, layout_.value_bytes());
+    value += layout_.value_bytes();
+  }
+  value = JournalLayout::PadBatch(block, value);
+  header.magic = format::kJournalMagic;
+  header.store_id = ids_.store_id;
+  header.seed_id = ids_.seed_id;
+  header.generation = generation_;
+  header.record_count = static_cast<uint32_t>(end - begin);
+  std::memcpy(block, &header, sizeof(header));
+  header.checksum = Hash64(block, format::kJournalBlockBytes, format::kJournalMagic);
+  std::memcpy(block, &header, sizeof(header));
+  const auto bytes = static_cast<uint64_t>(value - block);
+  ENGINE_RACE_ASSERT(bytes <= buffer_.size() && bytes % kIoAlignment == 0);
+  return bytes;
 }
 
 Status Journal::Checkpoint() {
@@ -206,36 +293,6 @@ Status Journal::Flush() {
   });
   // For any reason: nobody knows what the device holds now.
   return flushed.ok() ? std::move(flushed) : CopyAs(Code::kIOError, flushed);
-}
-
-uint64_t Journal::FillBuffer() {
-  auto* const descriptors =
-      reinterpret_cast<format::JournalDescriptor*>(buffer_.data() + sizeof(format::JournalHeader));
-  std::memset(buffer_.data(), 0, format::kJournalBlockBytes);
-  char* value = buffer_.data() + format::kJournalBlockBytes;
-  for (size_t i = 0; i < taken_.size(); ++i) {
-    descriptors[i] = taken_[i]->descriptor;
-    if (taken_[i]->value == nullptr) continue;
-    std::memcpy(value, taken_[i]->value, layout_.value_bytes());
-    value += layout_.value_bytes();
-  }
-  value = JournalLayout::PadBatch(buffer_.data(), value);
-  FinishHeader(buffer_.data(), number_, static_cast<uint32_t>(taken_.size()));
-  const auto bytes = static_cast<uint64_t>(value - buffer_.data());
-  ENGINE_RACE_ASSERT(bytes <= buffer_.size() && bytes % kIoAlignment == 0);
-  return bytes;
-}
-
-// Of a block whose descriptors, and chain, are there.
-void Journal::FinishHeader(char* block, uint32_t number, uint32_t record_count) const {
-  auto* const header = reinterpret_cast<format::JournalHeader*>(block);
-  header->magic = format::kJournalMagic;
-  header->store_id = ids_.store_id;
-  header->seed_id = ids_.seed_id;
-  header->generation = generation_;
-  header->batch_number = number;
-  header->record_count = record_count;
-  header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
 }
 
 // Turns to the other half when this one has no room for `bytes` more.

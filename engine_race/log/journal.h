@@ -32,6 +32,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/placement.h"
@@ -43,22 +44,19 @@
 
 namespace engine_race {
 
-// A record on its way into the journal. Lives with the writer, from Enqueue until Await returns.
-struct JournalRequest {
+// A record on its way into the journal.
+struct JournalRecord {
   format::JournalDescriptor descriptor;
   const char* value = nullptr;  // null for a tombstone
+};
 
+// One that counts singly. Lives with the writer, from Enqueue until Await returns.
+struct JournalRequest : JournalRecord {
   // The journal's own.
   JournalRequest* next = nullptr;
   uint32_t batch = 0;
   bool leads = false;
   Status status;
-};
-
-// A record of a chain.
-struct JournalChainRecord {
-  format::JournalDescriptor descriptor;
-  const char* value = nullptr;  // null for a tombstone
 };
 
 class Journal {
@@ -97,7 +95,7 @@ class Journal {
   // chain take no other record from before the call until its records are counted. Ok: *half is
   // what SettleChain must be told once the records are counted, or once nothing is written any
   // more. After a failure none of them will be there, unless it was kIOError, which is final.
-  Status WriteChain(std::span<const JournalChainRecord> records, uint32_t* half);
+  Status WriteChain(std::span<const JournalRecord> records, uint32_t* half);
   void SettleChain(uint32_t half);
 
   // Whether a batch was lost to a full disk or refused memory, in the journal and in the logs. Its
@@ -116,29 +114,34 @@ class Journal {
  private:
   static constexpr uint32_t kDoneWords = 64;
 
+  using RecordOfFn = FunctionRef<const JournalRecord&(uint64_t i)>;
+
   Journal(const StoreIds& ids, uint32_t value_bytes, uint64_t half_bytes, uint32_t batch_records,
-          Callbacks callbacks)
+          const Placement& memory, Callbacks callbacks)
       : ids_(ids),
         layout_(value_bytes),
         half_bytes_(half_bytes),
         batch_records_(layout_.MostRecords(batch_records)),
+        memory_(memory),
         callbacks_(std::move(callbacks)) {}
 
-  Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode, const Placement& memory);
+  Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode);
+  Status EnsureBuffer(uint64_t record_count);
   std::atomic<uint32_t>& DoneWord(uint32_t batch) { return done_[batch % kDoneWords]; }
   void AwaitDone(uint32_t batch);
   void LeadBatch(uint32_t batch);
   void EndBatch(uint32_t batch);
   Status Commit();
-  Status WriteTaken();
   Status Checkpoint();
-  Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
-  Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);
+  Status CommitChain(std::span<const JournalRecord> records, uint32_t* half);
+  // Writes `count` records durably: as a chain, or as one batch of single ones.
+  Status Write(uint64_t count, bool is_chain, RecordOfFn record_of);
+  // Puts the records [begin, end) into the buffer, as a batch with this header. Returns its bytes.
+  uint64_t PutBatch(uint64_t begin, uint64_t end, RecordOfFn record_of,
+                    format::JournalHeader header);
   // Writes nothing more where the failure is final.
   Status NoteFailure(Status status);
-  void FinishHeader(char* block, uint32_t number, uint32_t record_count) const;
   Status Flush();
-  uint64_t FillBuffer();
   Status MakeRoom(uint64_t bytes);
   Status BeginHalf(uint32_t half);
   void RunCheckpoints();
@@ -147,6 +150,7 @@ class Journal {
   const JournalLayout layout_;
   const uint64_t half_bytes_;
   const uint32_t batch_records_;
+  const Placement memory_;
   const Callbacks callbacks_;
   io::File file_;
 
@@ -161,8 +165,7 @@ class Journal {
 
   // The leader's alone.
   std::vector<JournalRequest*> taken_;
-  Region buffer_;
-  Region chain_buffer_;  // one journal batch; there once a chain was written
+  Region buffer_;  // one batch
   uint32_t half_ = 0;
   uint64_t offset_ = 0;
   uint64_t generation_ = 0;

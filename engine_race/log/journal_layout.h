@@ -40,12 +40,12 @@ class JournalLayout {
   uint64_t ChainLength(uint64_t record_count) const {
     return (record_count + chain_batch_records() - 1) / chain_batch_records();
   }
-  // Of a chain, at most: each of its batches may be padded.
+  // Of a chain, at most. Each batch has a header, and may be padded. A chain of one takes no more
+  // than its batch.
   uint64_t ChainBytes(uint64_t record_count, uint64_t value_count) const {
-    const uint64_t length = ChainLength(record_count);
     const bool is_padded = value_bytes_ % format::kJournalBlockBytes != 0;
     return BatchBytes(value_count) +
-           (length - 1 + (is_padded ? length : 0)) * format::kJournalBlockBytes;
+           (ChainLength(record_count) - 1) * (is_padded ? 2 : 1) * format::kJournalBlockBytes;
   }
 
  private:

@@ -36,9 +36,9 @@ class JournalChainTest : public ::testing::Test {
   }
 
   // Records of slots [begin, end) of bucket 1; every fifth is a tombstone.
-  static std::vector<JournalChainRecord> Records(uint32_t begin, uint32_t end,
-                                                 const std::string* value) {
-    std::vector<JournalChainRecord> records;
+  static std::vector<JournalRecord> Records(uint32_t begin, uint32_t end,
+                                            const std::string* value) {
+    std::vector<JournalRecord> records;
     for (uint32_t slot = begin; slot < end; ++slot) {
       KeyRecord record;
       record.key = slot;
@@ -51,7 +51,7 @@ class JournalChainTest : public ::testing::Test {
     return records;
   }
   void Single(uint32_t slot) {
-    const std::vector<JournalChainRecord> records = Records(slot, slot + 1, &value_);
+    const std::vector<JournalRecord> records = Records(slot, slot + 1, &value_);
     JournalRequest request;
     request.descriptor = records[0].descriptor;
     request.value = records[0].value;
@@ -140,7 +140,7 @@ TEST_F(JournalChainTest, WithAnotherValueOfTheSameIndexBitsItIsNothing) {
 
 TEST_F(JournalChainTest, TheEndOfAnEarlierChainIsNotTakenForItsOwn) {
   uint32_t half = 0;
-  const std::vector<JournalChainRecord> records = Records(0, 150, &value_);
+  const std::vector<JournalRecord> records = Records(0, 150, &value_);
   ASSERT_TRUE(journal_->WriteChain(records, &half).ok());
   journal_->SettleChain(half);
   const std::string journal = dir_.Join(format::kJournalName);
@@ -151,7 +151,7 @@ TEST_F(JournalChainTest, TheEndOfAnEarlierChainIsNotTakenForItsOwn) {
   const uint64_t second_offset =
       (1 + static_cast<uint64_t>(std::count_if(
                records.begin(), records.begin() + 100,
-               [](const JournalChainRecord& record) { return record.value != nullptr; }))) *
+               [](const JournalRecord& record) { return record.value != nullptr; }))) *
       format::kJournalBlockBytes;
   std::string bytes(second_offset, '\0');
   {

@@ -173,7 +173,7 @@ TEST_P(SizedLogTest, SingleRecordsAndChainsOfAJournalReadBack) {
                   .ok());
   const uint32_t count = IsLarge() ? 5 : 150;
   std::vector<std::string> values;
-  std::vector<JournalChainRecord> records;
+  std::vector<JournalRecord> records;
   for (uint32_t slot = 0; slot < count; ++slot) {
     KeyRecord record;
     record.key = record.sequence = record.slot = slot;
@@ -194,7 +194,7 @@ TEST_P(SizedLogTest, SingleRecordsAndChainsOfAJournalReadBack) {
     ASSERT_TRUE(journal->Await(&request).ok());
   }
   uint32_t half = 0;
-  const std::span<const JournalChainRecord> chain = std::span(records).subspan(half_count);
+  const std::span<const JournalRecord> chain = std::span(records).subspan(half_count);
   ASSERT_TRUE(journal->WriteChain(chain, &half).ok());
   journal->SettleChain(half);
   JournalReplay replay;
