@@ -181,10 +181,12 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
       return Guarded([&] { return context_.latch.status(); });
     }
     bucket.LaneOf(full.kind).BeginWrite(full.group);
+    // Not for a group that the opening has found: the disk may have little room for the others.
+    const bool reserves_ahead = bucket.may_stage;
     lock->unlock();
     Status written = Guarded([&] {
       const LatencyTimer timer(context_.group_writes);
-      return WriteGroup(index, full);
+      return WriteGroup(index, full, reserves_ahead);
     });
     lock->lock();
     ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, std::move(written)));
@@ -192,19 +194,21 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
   return Status::Ok();
 }
 
-Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
+Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reserves_ahead) {
   const Geometry& geometry = context_.geometry();
   RegionPool::Lease buffer;
   const char* group = nullptr;
   if (full.kind == LaneKind::kValues) {
     // A group in an extra place: several groups of the bucket are on their way, so it takes a large
     // share of the load.
-    if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
+    if (reserves_ahead && full.place >= format::kBasePlaces) {
+      writer_.ReserveAhead(index, full.kind, full.group);
+    }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
     const uint64_t count = geometry.values_per_group();
     return writer_.WriteValuesOf(index, full.group * count, count, group);
   }
-  writer_.ReserveAhead(index, full.kind, full.group);
+  if (reserves_ahead) writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
   const uint64_t key_count = geometry.keys_per_group();
   ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeysOf(index, full.group * key_count, key_count, group));

@@ -74,7 +74,7 @@ class GroupWriter {
                format::JournalDescriptor* staged);
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
-  Status WriteGroup(uint32_t bucket, const FullGroup& full);
+  Status WriteGroup(uint32_t bucket, const FullGroup& full, bool reserves_ahead);
   // Flushes replaced entries. The first call of an opening replaces those of all other buckets
   // before.
   Status FlushReplaced(uint32_t bucket);

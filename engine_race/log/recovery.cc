@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/memory.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/page_cache.h"
@@ -255,49 +255,18 @@ void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
 // Writes the groups that were full already. One that cannot be written stays staged and readable:
 // the store opens, for reading at least.
 void Recovery::WriteFullGroups(uint32_t index) {
-  if (!context_.buckets[index].staging_verified) return;
-  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-    if (context_.latch.latched()) return;
-    const Status written = WriteFullGroupsOf(index, kind);
-    if (written.ok()) continue;
-    Log(context_.options.log, LogLevel::kWarning,
-        "bucket " + std::to_string(index) +
-            ": a full group could not be written to its log: " + written.ToString());
-    context_.latch.LatchIfLasting(written);
-  }
-}
-
-Status Recovery::WriteFullGroupsOf(uint32_t index, LaneKind kind) {
   Bucket& bucket = context_.buckets[index];
-  Lane& lane = bucket.LaneOf(kind);
-  ENGINE_RACE_ASSERT(bucket.staging_verified && !bucket.damaged);
-  const bool values = kind == LaneKind::kValues;
-  const uint64_t group_bytes =
-      values ? context_.geometry().value_group_bytes : context_.geometry().key_group_bytes;
+  if (!bucket.staging_verified || context_.latch.latched()) return;
+  std::unique_lock<std::mutex> lock(bucket.mutex);
   FullGroup full;
-  full.kind = kind;
-  while (lane.FindIdleFullGroup(bucket.record_count, &full.group)) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
-    Region group;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_bytes, /*huge_pages=*/false, &group));
-    const uint64_t first = full.group * lane.group_records();
-    const uint32_t place = lane.PlaceOf(first);
-    if (values) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          context_.staging.ReadValues(index, place, 0, lane.group_records(), group.data()));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          writer_.WriteValuesOf(index, first, lane.group_records(), group.data()));
-    } else {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          context_.staging.ReadKeys(index, place, 0, lane.group_records(),
-                                    reinterpret_cast<format::KeyEntry*>(group.data())));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          writer_.WriteKeysOf(index, first, lane.group_records(), group.data()));
-    }
-    lane.BeginWrite(full.group);
-    ENGINE_RACE_RETURN_IF_ERROR(groups_.FinishWrite(index, full, Status::Ok()));
-  }
-  return Status::Ok();
+  if (!bucket.FindIdleGroup(&full)) return;
+  Status written = context_.staging.ReserveCounts();
+  if (written.ok()) written = groups_.WriteIdleGroups(index, &lock);
+  if (written.ok()) return;
+  Log(context_.options.log, LogLevel::kWarning,
+      "bucket " + std::to_string(index) +
+          ": a full group could not be written to its log: " + written.ToString());
+  context_.latch.LatchIfLasting(written);
 }
 
 }  // namespace engine_race

@@ -51,7 +51,6 @@ class Recovery {
   void AdoptState(uint32_t bucket, const BucketState& state);
   void AdoptTable(uint32_t bucket, const SlotTable& table);
   void WriteFullGroups(uint32_t bucket);
-  Status WriteFullGroupsOf(uint32_t bucket, LaneKind kind);
 
   LogContext& context_;
   LogWriter& writer_;

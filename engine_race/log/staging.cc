@@ -333,19 +333,24 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
   return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
-// A write of parts of blocks looks at the values: an error must be no SIGBUS.
+// A write looks at the values of parts of blocks, and on a full disk at all: an error must be no
+// SIGBUS. The pages of a group that the opening has found are not populated.
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                            const char** group) {
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
-  return FullGroup(values_, geometry_.layout.is_aligned(), offset, buffer, group);
+  const bool may_be_mapped =
+      geometry_.layout.is_aligned() && places_[bucket].values[place].reached != 0;
+  return FullGroup(values_, may_be_mapped, offset, buffer, group);
 }
 
 // A page in which this opening has staged nothing may be a hole. Reading a hole through the mapping
-// is a SIGBUS on a full tmpfs. A group of one page has no hole: its last entry was staged just now.
+// is a SIGBUS on a full tmpfs. A group of one page has no hole: its last entry was staged just now,
+// unless the opening has found it.
 Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                          const char** group) {
-  return FullGroup(keys_, keys_.group_bytes <= kPageBytes, geometry_.KeyPlaceOffset(bucket, place),
-                   buffer, group);
+  const bool may_be_mapped =
+      keys_.group_bytes <= kPageBytes && places_[bucket].keys[place].reached != 0;
+  return FullGroup(keys_, may_be_mapped, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
 }
 
 Status Staging::FullGroup(const Area& area, bool may_be_mapped, uint64_t offset,
