@@ -193,13 +193,7 @@ Status MakeBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_i
     if (!made.ok()) static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());
     return made;
   }));
-  if (report != nullptr) {
-    const format::BackupManifest& manifest = identity.manifest;
-    report->record_count = manifest.record_count;
-    report->value_count = manifest.value_count;
-    report->chain_length = manifest.chain_length;
-    report->size_bytes = manifest.data_bytes + sizeof(manifest);
-  }
+  identity.Describe(report);
   return Status::Ok();
 }
 

@@ -79,6 +79,14 @@ void BackupIdentity::SetGeometry(const Geometry& of_store) {
   manifest.last_key = geometry.keys().last;
 }
 
+void BackupIdentity::Describe(BackupReport* report) const {
+  if (report == nullptr) return;
+  report->record_count = manifest.record_count;
+  report->value_count = manifest.value_count;
+  report->chain_length = manifest.chain_length;
+  report->size_bytes = manifest.data_bytes + sizeof(manifest);
+}
+
 Status ReadBackupManifest(int dir_fd, const std::string& dir, BackupIdentity* identity) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kBackupManifestName, &exists));

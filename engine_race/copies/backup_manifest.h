@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/copy_options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/copies/backup_format.h"
 #include "engine_race/log/geometry.h"
@@ -26,6 +27,8 @@ struct BackupIdentity {
   // Also in the manifest, with its version.
   void SetGeometry(const Geometry& of_store);
   std::string parent_name() const { return manifest.parent_name; }
+  // `report` may be null.
+  void Describe(BackupReport* report) const;
 };
 
 // kNotFound when there is none; kCorruption for a damaged or unfinished one; kNotSupported for

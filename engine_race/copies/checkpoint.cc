@@ -7,6 +7,7 @@
 #include "engine_race/copies/copied_store.h"
 #include "engine_race/copies/log_clone.h"
 #include "engine_race/copies/view_walk.h"
+#include "engine_race/log/store_creation.h"
 #include "engine_race/scan/snapshot.h"
 
 namespace engine_race {
@@ -23,25 +24,14 @@ class CheckpointSink final : public ViewSink {
   uint64_t FirstWanted(uint32_t /*bucket*/) const override { return 0; }
 
   Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
-    KeyRecord record;
-    record.key = key;
-    record.sequence = count_;
-    record.slot = static_cast<uint32_t>(count_);
-    record.value_hash = value_hash;
-    ENGINE_RACE_RETURN_IF_ERROR(fill_.Add(bucket, record, value));
-    ++count_;
-    return Status::Ok();
+    return fill_.Add(bucket, key, value, value_hash);
   }
 
-  Status Finish(uint32_t bucket) override {
-    record_counts_[bucket] = count_;
-    return fill_.Finish(bucket, std::exchange(count_, 0));
-  }
+  Status Finish(uint32_t bucket) override { return fill_.Finish(bucket, &record_counts_[bucket]); }
 
  private:
   BucketFill fill_;
   std::vector<uint64_t>& record_counts_;
-  uint64_t count_ = 0;  // of the bucket at hand
 };
 
 Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn ensure_index,
@@ -60,7 +50,7 @@ Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn e
   };
   ENGINE_RACE_RETURN_IF_ERROR(
       WalkView(log, *index, options, view.version, on_progress, make_sink, is_stale));
-  return WriteCopiedCounts(*to, record_counts);
+  return WriteNewCounts(*to, record_counts, /*page_cache_id=*/0);
 }
 
 // *cloned: false where the files cannot be cloned, and nothing was done.

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/entry_codec.h"
-#include "engine_race/log/logged_state.h"
-#include "engine_race/log/staging.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 namespace {
@@ -61,7 +61,7 @@ Status BucketFill::Init() {
   return Region::Allocate(geometry_.layout.BlockBytesFor(piece_values_), false, &values_);
 }
 
-Status BucketFill::Add(uint32_t bucket, const KeyRecord& record, const char* value) {
+Status BucketFill::Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) {
   if (next_slot_ >= geometry_.bucket_capacity_records) {
     return Status::Full("bucket " + std::to_string(bucket) + " has more records than the " +
                         std::to_string(geometry_.bucket_capacity_records) +
@@ -70,6 +70,10 @@ Status BucketFill::Add(uint32_t bucket, const KeyRecord& record, const char* val
   // In the copy no slot was used again.
   const uint64_t slot = next_slot_++;
   const uint64_t index = slot % piece_values_;
+  KeyRecord record;
+  record.key = key;
+  record.value_hash = value_hash;
+  record.tombstone = value == nullptr;
   const format::KeyEntry entry =
       SlotTable::EncodeAppended(EntryCodec(files_.identity.seed_id(), bucket), record, slot);
   std::memcpy(keys_.data() + slot % piece_keys_ * sizeof(entry), &entry, sizeof(entry));
@@ -81,12 +85,11 @@ Status BucketFill::Add(uint32_t bucket, const KeyRecord& record, const char* val
   return index + 1 == piece_values_ ? WriteValues(bucket, slot + 1) : Status::Ok();
 }
 
-Status BucketFill::Finish(uint32_t bucket, uint64_t record_count) {
-  next_slot_ = 0;
-  if (record_count % piece_keys_ != 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteKeys(bucket, record_count));
-  }
-  return record_count % piece_values_ == 0 ? Status::Ok() : WriteValues(bucket, record_count);
+Status BucketFill::Finish(uint32_t bucket, uint64_t* record_count) {
+  const uint64_t end = std::exchange(next_slot_, 0);
+  *record_count = end;
+  if (end % piece_keys_ != 0) ENGINE_RACE_RETURN_IF_ERROR(WriteKeys(bucket, end));
+  return end % piece_values_ == 0 ? Status::Ok() : WriteValues(bucket, end);
 }
 
 // Writes the piece whose last slot is end - 1.
@@ -109,16 +112,6 @@ Status BucketFill::WriteValues(uint32_t bucket, uint64_t end) {
     ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(
         bucket, slot, run_end - slot, values_.data() + (slot - begin) * geometry_.slot_bytes()));
     slot = run_end;
-  }
-  return Status::Ok();
-}
-
-Status WriteCopiedCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts) {
-  const Geometry& geometry = files.identity.geometry;
-  const Staging staging(files);
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    ENGINE_RACE_RETURN_IF_ERROR(staging.WriteLine(
-        bucket, LoggedState(geometry, record_counts[bucket], /*page_cache_id=*/0)));
   }
   return Status::Ok();
 }

@@ -1,7 +1,8 @@
-// The content of a new store that is copied from another: its shape, its logs and its counts.
+// The content of a new store that is copied from another: its shape and its logs.
 //
 // All records of a copy lie in its logs and count as synced. Nothing is staged, and there is no
-// journal. Its counts name no page cache, so its first opening trusts only the synced watermarks.
+// journal. Its counts (WriteNewCounts) name no page cache, so its first opening trusts only the
+// synced watermarks.
 //
 // Thread safety: a BucketFill belongs to one thread and fills other buckets than the others do; the
 // functions are stateless. The caller owns the files.
@@ -14,7 +15,6 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
-#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -31,10 +31,11 @@ class BucketFill {
   explicit BucketFill(const StoreFiles& files);
 
   Status Init();
-  // `value` is null for a tombstone. kFull when the bucket has no room for the record.
-  Status Add(uint32_t bucket, const KeyRecord& record, const char* value);
-  // Writes the last records of a bucket of `record_count` records.
-  Status Finish(uint32_t bucket, uint64_t record_count);
+  // The next record of the bucket. `value` is null for a tombstone, `value_hash` is HashValue of
+  // it. kFull when the bucket has no room for the record.
+  Status Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash);
+  // Writes the last records of a bucket. *record_count: how many it has.
+  Status Finish(uint32_t bucket, uint64_t* record_count);
 
  private:
   Status WriteKeys(uint32_t bucket, uint64_t end);
@@ -50,9 +51,6 @@ class BucketFill {
   Region values_;
   std::vector<bool> has_value_;
 };
-
-// Writes the counts of all buckets. All records are in the logs.
-Status WriteCopiedCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts);
 
 }  // namespace engine_race
 

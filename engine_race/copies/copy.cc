@@ -6,6 +6,7 @@
 
 #include "engine_race/copies/copied_store.h"
 #include "engine_race/copies/verify.h"
+#include "engine_race/log/store_creation.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -20,11 +21,10 @@ class CopySink final : public RecordSink {
 
   Status Init() { return fill_.Init(); }
   Status Take(uint32_t bucket, const KeyRecord& record, const char* value) override {
-    return fill_.Add(bucket, record, value);
+    return fill_.Add(bucket, record.key, value, record.value_hash);
   }
-  Status Finish(uint32_t bucket, const VerifiedBucket& verified) override {
-    (*record_counts_)[bucket] = verified.held_count;
-    return fill_.Finish(bucket, verified.held_count);
+  Status Finish(uint32_t bucket, const VerifiedBucket& /*verified*/) override {
+    return fill_.Finish(bucket, &(*record_counts_)[bucket]);
   }
 
  private:
@@ -61,7 +61,7 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
       return Status::Ok();
     };
     ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_writer, on_progress));
-    ENGINE_RACE_RETURN_IF_ERROR(WriteCopiedCounts(*copy, record_counts));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteNewCounts(*copy, record_counts, /*page_cache_id=*/0));
     return SyncDevices(copy->slots);
   });
 }

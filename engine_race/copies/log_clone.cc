@@ -6,10 +6,10 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/copies/copied_store.h"
 #include "engine_race/log/key_log_cut.h"
 #include "engine_race/log/power_recovery.h"
 #include "engine_race/log/row_file.h"
+#include "engine_race/log/store_creation.h"
 
 namespace engine_race {
 namespace {
@@ -93,7 +93,7 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   }
   ENGINE_RACE_RETURN_IF_ERROR(WriteTables(states, file_mode, clone));
   ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs(*clone, {buckets, record_counts, states}));
-  return WriteCopiedCounts(*clone, record_counts);
+  return WriteNewCounts(*clone, record_counts, /*page_cache_id=*/0);
 }
 
 }  // namespace engine_race

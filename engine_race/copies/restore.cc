@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/checksum.h"
 #include "engine_race/base/shared_progress.h"
 #include "engine_race/copies/backup_chain.h"
 #include "engine_race/copies/copied_store.h"
 #include "engine_race/log/parallel_work.h"
+#include "engine_race/log/store_creation.h"
 
 namespace engine_race {
 namespace {
@@ -27,19 +29,13 @@ Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* pro
   uint64_t count = 0;
   const auto take = [&](uint64_t key, const char* value) {
     if (fill != nullptr) {
-      KeyRecord record;
-      record.key = key;
-      record.sequence = count;
-      record.slot = static_cast<uint32_t>(count);
-      record.value_hash = HashValue(value, value_bytes);
-      ENGINE_RACE_RETURN_IF_ERROR(fill->Add(bucket, record, value));
+      ENGINE_RACE_RETURN_IF_ERROR(fill->Add(bucket, key, value, HashValue(value, value_bytes)));
     }
     return ++count % step == 0 ? progress->Add(step) : Status::Ok();
   };
   ENGINE_RACE_RETURN_IF_ERROR(chain.WalkBucket(bucket, take));
-  *record_count = count;
   ENGINE_RACE_RETURN_IF_ERROR(progress->Add(count % step));
-  return fill == nullptr ? Status::Ok() : fill->Finish(bucket, count);
+  return fill == nullptr ? Status::Ok() : fill->Finish(bucket, record_count);
 }
 
 // Into the logs of `to` unless that is null. The counts are for the caller to write.
@@ -69,15 +65,6 @@ Status WalkChain(const BackupChain& chain, const ProgressFn& on_progress, const 
                             std::to_string(manifest.record_count));
 }
 
-void Describe(const BackupChain& chain, BackupReport* report) {
-  if (report == nullptr) return;
-  const format::BackupManifest& manifest = chain.newest().manifest;
-  report->record_count = manifest.record_count;
-  report->value_count = manifest.value_count;
-  report->chain_length = manifest.chain_length;
-  report->size_bytes = manifest.data_bytes + sizeof(manifest);
-}
-
 }  // namespace
 
 Status RestoreStore(const Options& options, const std::string& backup, const std::string& to,
@@ -90,9 +77,9 @@ Status RestoreStore(const Options& options, const std::string& backup, const std
   ENGINE_RACE_RETURN_IF_ERROR(MakeReplaceableStore(made, to, [&](StoreFiles* files) {
     std::vector<uint64_t> record_counts;
     ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, files, &record_counts));
-    return WriteCopiedCounts(*files, record_counts);
+    return WriteNewCounts(*files, record_counts, /*page_cache_id=*/0);
   }));
-  Describe(chain, report);
+  chain.newest().Describe(report);
   return Status::Ok();
 }
 
@@ -102,7 +89,7 @@ Status VerifyBackupFiles(const std::string& backup, BackupReport* report,
   ENGINE_RACE_RETURN_IF_ERROR(chain.Open(backup));
   std::vector<uint64_t> record_counts;
   ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, nullptr, &record_counts));
-  Describe(chain, report);
+  chain.newest().Describe(report);
   return Status::Ok();
 }
 

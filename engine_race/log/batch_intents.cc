@@ -13,7 +13,6 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/log/format.h"
-#include "engine_race/log/logged_state.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/staging.h"
 
@@ -95,13 +94,10 @@ Status ReadIntent(const StoreFiles& files, const io::File& file, uint32_t intent
 // The state of a bucket once the records of a large batch count.
 void CountLogged(const StoreFiles& files, uint64_t record_count, BucketState* state) {
   const Geometry& geometry = files.identity.geometry;
-  BucketState moved = LoggedState(geometry, record_count, state->page_cache_id);
-  moved.clean_at = state->clean_at;
-  moved.table = std::move(state->table);
+  state->SetLogged(geometry, record_count);
   // The rows were durable before the intent.
-  moved.damaged = record_count > (moved.table.has_rows() ? moved.table.RunEnd()
-                                                         : geometry.bucket_capacity_records);
-  *state = std::move(moved);
+  state->damaged = record_count > (state->table.has_rows() ? state->table.RunEnd()
+                                                           : geometry.bucket_capacity_records);
 }
 
 }  // namespace

@@ -30,6 +30,13 @@ uint64_t CleanAtOf(uint64_t seed_id, uint32_t bucket, uint64_t word, uint64_t re
 
 }  // namespace
 
+void BucketState::SetLogged(const Geometry& geometry, uint64_t count) {
+  record_count = synced_watermark = count;
+  logged_value_watermark = count - count % geometry.values_per_group();
+  logged_key_watermark = count - count % geometry.keys_per_group();
+  value_places = key_places = 0;
+}
+
 format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const BucketState& state) {
   const auto word_of = [&](format::WordKind kind, uint64_t payload) {
     const uint32_t bits = PayloadBits(kind);

@@ -28,6 +28,10 @@ struct BucketState {
   // Tells what the bucket's slots hold.
   SlotTable table;
 
+  // All records of the bucket, `count`, are in its logs and count as synced. The logged watermarks
+  // are at the last whole groups. The unfinished groups go on in place 0 of staging.
+  void SetLogged(const Geometry& geometry, uint64_t count);
+
   // As Bucket::LoggedCount.
   uint64_t LoggedKeyCount() const { return std::max(logged_key_watermark, synced_watermark); }
   uint64_t LoggedValueCount() const { return std::max(logged_value_watermark, synced_watermark); }

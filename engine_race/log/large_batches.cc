@@ -12,7 +12,6 @@
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/batch_holds.h"
 #include "engine_race/log/failure.h"
-#include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
@@ -187,7 +186,8 @@ void LargeBatches::Count(const BatchPlan& plan, const BatchPart& part) noexcept 
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   const uint64_t count = part.end_sequence();
   // The word of the page cache stays as it is.
-  const BucketState state = LoggedState(context_.geometry(), count, /*page_cache_id=*/0);
+  BucketState state;
+  state.SetLogged(context_.geometry(), count);
   bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
   const Status published = Guarded(
       [&] { return context_.staging.WriteLine(part.bucket, state, format::WordKind::kPageCache); });

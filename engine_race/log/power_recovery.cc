@@ -14,7 +14,6 @@
 #include "engine_race/log/entry_pages.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
-#include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 #include "engine_race/log/row_file.h"
@@ -372,11 +371,8 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     ENGINE_RACE_ASSERT(cut >= state.synced_watermark);
     kept_count += cut - state.synced_watermark;
     lost_count += known_end - std::min(cut, known_end);
-    SlotTable table = std::move(state.table);
-    const uint64_t clean_at = state.clean_at;
-    state = LoggedState(context_.geometry(), cut, page_cache_id);
-    state.table = std::move(table);
-    state.clean_at = clean_at;
+    state.SetLogged(context_.geometry(), cut);
+    state.page_cache_id = page_cache_id;
     if (index == doubtful.front()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
         reserve.Write([&] { return context_.staging.WriteLine(index, state); }));

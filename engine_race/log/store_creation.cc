@@ -9,7 +9,6 @@
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
-#include "engine_race/log/page_cache.h"
 #include "engine_race/log/path_marker.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/space_reserve.h"
@@ -176,13 +175,15 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
 
 }  // namespace
 
-Status WriteEmptyCounts(const StoreFiles& files) {
+Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts,
+                      uint32_t page_cache_id) {
   const Geometry& geometry = files.identity.geometry;
   std::vector<char> bytes(geometry.staging_counts_bytes());
-  BucketState empty;
-  empty.page_cache_id = PageCacheId(files);
+  BucketState state;
+  state.page_cache_id = page_cache_id;
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const format::BucketCounts line = EncodeCounts(files.identity.seed_id(), bucket, empty);
+    state.SetLogged(geometry, record_counts[bucket]);
+    const format::BucketCounts line = EncodeCounts(files.identity.seed_id(), bucket, state);
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
   }
   return files.counts.Write(bytes.data(), bytes.size(), 0);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
@@ -21,8 +22,10 @@ namespace engine_race {
 inline constexpr uint64_t kOpenWhenLocked = 2;
 inline constexpr uint64_t kOpenWhenMade = 3;
 
-// Every bucket is empty, and that is the truth in this page cache.
-Status WriteEmptyCounts(const StoreFiles& files);
+// Writes the counts of all buckets. Their records are all in the logs. That is the truth in the
+// page cache of this id, or in none: 0.
+Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts,
+                      uint32_t page_cache_id);
 
 // Makes a store in the directory files->directory and opens it. The directory's name is `dir`; it
 // is locked and has no manifest. `fill` writes the store's first content. Files that an interrupted

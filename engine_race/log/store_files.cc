@@ -8,6 +8,7 @@
 #include "engine_race/base/sys_prefetch.h"
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/page_cache.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/space_reserve.h"
 #include "engine_race/log/store_creation.h"
@@ -178,7 +179,8 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   if (found.code() == Code::kNotFound) {
     const auto fill = [&memory](StoreFiles* made) {
       const PolicyScope scope(memory);
-      return WriteEmptyCounts(*made);
+      return WriteNewCounts(*made, std::vector<uint64_t>(made->identity.geometry.bucket_count),
+                            PageCacheId(*made));
     };
     ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, files));
     ENGINE_RACE_RETURN_IF_ERROR(files->slots.OpenUsed(/*read_only=*/false));
