@@ -118,7 +118,9 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   return ParsePaths(paths, identity);
 }
 
-Status ReadFrom(int dir_fd, const char* name, StoreIdentity* identity) {
+}  // namespace
+
+Status ReadManifest(int dir_fd, StoreIdentity* identity, const char* name) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, name, &exists));
   if (!exists) return Status::NotFound();
@@ -138,7 +140,8 @@ Status ReadFrom(int dir_fd, const char* name, StoreIdentity* identity) {
   return Parse(manifest, paths, identity);
 }
 
-Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode_t file_mode) {
+Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode,
+                     const char* name) {
   const Geometry& geometry = identity.geometry;
   Manifest manifest{};
   manifest.magic = format::kManifestMagic;
@@ -178,15 +181,9 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   return sys::Fsync(dir_fd);
 }
 
-Status Commit(int dir_fd, const char* name) {
+Status CommitManifest(int dir_fd, const char* name) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, name, format::kManifestName));
   return sys::Fsync(dir_fd);
-}
-
-}  // namespace
-
-Status ReadManifest(int dir_fd, StoreIdentity* identity) {
-  return ReadFrom(dir_fd, format::kManifestName, identity);
 }
 
 Status CheckFormatVersion(const std::string& name, uint32_t format_version) {
@@ -217,10 +214,6 @@ Status CheckAgainst(const Options& given, const StoreIdentity& identity) {
                                  ", but that of the store is " + ToString(keys));
 }
 
-Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
-  return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
-}
-
 Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,
                          StoreIdentity* identity) {
   StoreIdentity with_note = *identity;
@@ -235,24 +228,6 @@ Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint6
   ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, with_note, file_mode));
   identity->noted_backups = noted;
   return Status::Ok();
-}
-
-Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {
-  return ReadFrom(dir_fd, format::kManifestDraftName, identity);
-}
-
-Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
-  return WriteTo(dir_fd, format::kManifestDraftName, identity, file_mode);
-}
-
-Status CommitManifestDraft(int dir_fd) { return Commit(dir_fd, format::kManifestDraftName); }
-
-Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
-  return WriteTo(dir_fd, format::kManifestUnfinishedName, identity, file_mode);
-}
-
-Status CommitManifestUnfinished(int dir_fd) {
-  return Commit(dir_fd, format::kManifestUnfinishedName);
 }
 
 }  // namespace engine_race

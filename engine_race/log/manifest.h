@@ -43,7 +43,7 @@ Status CheckFormatVersion(const std::string& name, uint32_t format_version);
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported
 // for another format version or a geometry that cannot be used.
-Status ReadManifest(int dir_fd, StoreIdentity* identity);
+Status ReadManifest(int dir_fd, StoreIdentity* identity, const char* name = format::kManifestName);
 
 // kInvalidArgument when a manifest has no room for the names of the paths.
 Status CheckPathNames(const StoreIdentity& identity);
@@ -51,22 +51,18 @@ Status CheckPathNames(const StoreIdentity& identity);
 Status CheckAgainst(const Options& given, const StoreIdentity& identity);
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
-Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode,
+                     const char* name = format::kManifestName);
 
 // Notes a backup in the manifest and in *identity, and its parent, unless that is 0, behind it.
 Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,
                          StoreIdentity* identity);
 
-// The draft is the manifest of a store that is being made. Its id outlives an interruption, so
-// files that were made under that id are known again. CommitManifestDraft makes the draft the
-// manifest.
-Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
-Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
-Status CommitManifestDraft(int dir_fd);
-
-// A draft of a store whose directory is refused by openings until the store is finished.
-Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
-Status CommitManifestUnfinished(int dir_fd);
+// Makes the file of that name the manifest, durably. It is one of the two names that a manifest has
+// while its store is being made. The id in kManifestDraftName outlives an interruption, so files
+// that were made under that id are known again. With kManifestUnfinishedName openings refuse the
+// directory until the store is finished.
+Status CommitManifest(int dir_fd, const char* name);
 
 }  // namespace engine_race
 

@@ -109,7 +109,7 @@ Status RefuseRecords(const std::string& dir) {
 // is used again.
 Status ChooseStoreId(int dir_fd, StoreIdentity* identity, bool* interrupted) {
   StoreIdentity draft;
-  *interrupted = ReadManifestDraft(dir_fd, &draft).ok();
+  *interrupted = ReadManifest(dir_fd, &draft, format::kManifestDraftName).ok();
   identity->store_id = draft.store_id;
   return *interrupted ? Status::Ok() : sys::RandomWord(&identity->store_id);
 }
@@ -230,13 +230,15 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;
   const bool unfinished = publishing == Publishing::kFromUnfinished;
-  // Before any other file: its name marks them as what may be removed.
-  if (unfinished) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
-  }
   const bool striped = !identity.paths.empty();
+  const char* const draft = unfinished ? format::kManifestUnfinishedName
+                            : striped  ? format::kManifestDraftName
+                                       : nullptr;
+  // Before any other file: the name of an unfinished one marks them as what may be removed.
+  if (draft != nullptr) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, identity, options.file_mode, draft));
+  }
   if (striped) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, options.file_mode, paths));
   }
   files->slots.Init(identity.geometry, dir_fd, std::move(paths));
@@ -259,11 +261,12 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   // The directory may be new itself.
   ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
+  // The content may have changed the ids.
   if (unfinished) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
-    return CommitManifestUnfinished(dir_fd);
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, identity, options.file_mode, draft));
   }
-  return striped ? CommitManifestDraft(dir_fd) : WriteManifest(dir_fd, identity, options.file_mode);
+  return draft != nullptr ? CommitManifest(dir_fd, draft)
+                          : WriteManifest(dir_fd, identity, options.file_mode);
 }
 
 }  // namespace engine_race
