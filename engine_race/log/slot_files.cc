@@ -19,29 +19,6 @@ namespace {
 // enough.
 constexpr uint64_t kSegmentsPerGrown = 32;
 
-// Calls visit(location) for each part of a range of slots that lies in one piece.
-template <typename Locate, typename Visit>
-Status ForEachPiece(uint64_t slot, uint64_t slot_count, const Locate& locate, const Visit& visit) {
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = locate(slot, end - slot);
-    ENGINE_RACE_RETURN_IF_ERROR(visit(location));
-    slot += location.slot_count;
-  }
-  return Status::Ok();
-}
-
-// Calls visit(slot, count) with the parts of a range of slots that lie in one segment each.
-template <typename Visit>
-Status ForEachSegment(uint64_t slot, uint64_t slot_count, const Visit& visit) {
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const uint64_t count =
-        std::min(format::kSegmentRecords - slot % format::kSegmentRecords, end - slot);
-    ENGINE_RACE_RETURN_IF_ERROR(visit(slot, count));
-    slot += count;
-  }
-  return Status::Ok();
-}
-
 }  // namespace
 
 void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths,
@@ -145,8 +122,9 @@ Status SlotFiles::Open(uint32_t file) const {
   return Status::Ok();
 }
 
-SlotLocation SlotFiles::Locate(const Files& files, uint64_t slot_bytes, uint32_t bucket,
-                               uint64_t slot, uint64_t slot_count) const {
+SlotLocation SlotFiles::Locate(const Files& files, uint32_t bucket, uint64_t slot,
+                               uint64_t slot_count) const {
+  const uint64_t slot_bytes = SlotBytesOf(files);
   const uint64_t segment = slot / format::kSegmentRecords;
   const uint64_t in_segment = slot % format::kSegmentRecords;
   SlotLocation location;
@@ -172,24 +150,38 @@ SlotLocation SlotFiles::Locate(const Files& files, uint64_t slot_bytes, uint32_t
   return location;
 }
 
+template <typename Visit>
+Status SlotFiles::ForEachPiece(const Files& files, uint32_t bucket, uint64_t slot,
+                               uint64_t slot_count, const Visit& visit) const {
+  for (const uint64_t end = slot + slot_count; slot < end;) {
+    const SlotLocation location = Locate(files, bucket, slot, end - slot);
+    slot += location.slot_count;
+    ENGINE_RACE_RETURN_IF_ERROR(visit(location, slot));
+  }
+  return Status::Ok();
+}
+
 Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  return ForEachSegment(slot, slot_count, [&](uint64_t first, uint64_t) {
-    const uint64_t segment = first / format::kSegmentRecords;
+  const auto free_bytes_of = [this](size_t path) { return FreeBytes(path); };
+  const auto has_room = [this](uint32_t file, uint64_t place_count) {
+    return HasRoom(file, place_count);
+  };
+  const auto grow = [this](uint32_t file, uint64_t place_count) {
+    const std::lock_guard<std::mutex> lock(growths_[file].mutex);
+    Status grown = Grow(file, place_count);
+    // A shortage of descriptors may pass, as one of memory may.
+    const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
+    return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
+  };
+  for (const uint64_t end = slot + slot_count; slot < end;) {
+    const uint64_t segment = slot / format::kSegmentRecords;
     SegmentPlace place;
-    if (table_->Find(bucket, segment, &place)) return Status::Ok();
-    const auto has_room = [this](uint32_t file, uint64_t place_count) {
-      return HasRoom(file, place_count);
-    };
-    const auto grow = [this](uint32_t file, uint64_t place_count) {
-      const std::lock_guard<std::mutex> lock(growths_[file].mutex);
-      Status grown = Grow(file, place_count);
-      // A shortage of descriptors may pass, as one of memory may.
-      const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
-      return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
-    };
-    return table_->Give(
-        bucket, segment, [this](size_t path) { return FreeBytes(path); }, has_room, grow);
-  });
+    if (!table_->Find(bucket, segment, &place)) {
+      ENGINE_RACE_RETURN_IF_ERROR(table_->Give(bucket, segment, free_bytes_of, has_room, grow));
+    }
+    slot = (segment + 1) * format::kSegmentRecords;
+  }
+  return Status::Ok();
 }
 
 // If the file system does not tell, the path counts as having space. A write that finds none fails.
@@ -238,84 +230,76 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
   return Status::Ok();
 }
 
-Status SlotFiles::Read(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-                       uint64_t slot_count, char* buffer) const {
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return Locate(files, slot_bytes, bucket, first, count);
-  };
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    const uint64_t bytes = location.slot_count * slot_bytes;
+Status SlotFiles::Read(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                       void* buffer) const {
+  auto* to = static_cast<char*>(buffer);
+  const auto read = [&](const SlotLocation& location, uint64_t /*end_slot*/) {
+    const uint64_t bytes = location.slot_count * SlotBytesOf(files);
     size_t read_bytes = 0;
     if (location.found()) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          ReadPart(*location.file, buffer, bytes, location.offset, &read_bytes));
+          ReadPart(*location.file, to, bytes, location.offset, &read_bytes));
     }
     // A power loss may have left the file short.
-    std::memset(buffer + read_bytes, 0, bytes - read_bytes);
-    buffer += bytes;
+    std::memset(to + read_bytes, 0, bytes - read_bytes);
+    to += bytes;
     return Status::Ok();
-  });
+  };
+  return ForEachPiece(files, bucket, slot, slot_count, read);
 }
 
-Status SlotFiles::Write(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-                        uint64_t slot_count, const char* data) const {
-  ENGINE_RACE_RETURN_IF_ERROR(Give(bucket, slot, slot_count));
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return Locate(files, slot_bytes, bucket, first, count);
-  };
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    const uint64_t bytes = location.slot_count * slot_bytes;
-    ENGINE_RACE_RETURN_IF_ERROR(WritePart(*location.file, data, bytes, location.offset));
-    data += bytes;
+Status SlotFiles::Write(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                        const void* data) const {
+  const auto* from = static_cast<const char*>(data);
+  const auto write = [&](const SlotLocation& location, uint64_t /*end_slot*/) {
+    const uint64_t bytes = location.slot_count * SlotBytesOf(files);
+    ENGINE_RACE_RETURN_IF_ERROR(WritePart(*location.file, from, bytes, location.offset));
+    from += bytes;
     return Status::Ok();
-  });
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(Give(bucket, slot, slot_count));
+  return ForEachPiece(files, bucket, slot, slot_count, write);
+}
+
+Status SlotFiles::Reserve(const Files& files, uint32_t bucket, uint64_t slot,
+                          uint64_t slot_count) const {
+  const auto reserve = [&](const SlotLocation& location, uint64_t /*end_slot*/) {
+    if (!location.found()) return Status::Ok();
+    // A place on a device is space.
+    if (&files == &value_files_ && IsDevice(location.file_number)) return Status::Ok();
+    const Blocks blocks = BlocksAround(location.offset, location.slot_count * SlotBytesOf(files));
+    bool supported = false;
+    return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
+  };
+  return ForEachPiece(files, bucket, slot, slot_count, reserve);
 }
 
 Status SlotFiles::ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                              void* buffer) const {
-  return Read(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count,
-              static_cast<char*>(buffer));
+  return Read(value_files_, bucket, slot, slot_count, buffer);
 }
 
 Status SlotFiles::ReadKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                            void* buffer) const {
-  return Read(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count,
-              static_cast<char*>(buffer));
+  return Read(key_files_, bucket, slot, slot_count, buffer);
 }
 
 Status SlotFiles::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               const void* data) const {
-  return Write(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count,
-               static_cast<const char*>(data));
+  return Write(value_files_, bucket, slot, slot_count, data);
 }
 
 Status SlotFiles::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                             const void* data) const {
-  return Write(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count,
-               static_cast<const char*>(data));
-}
-
-Status SlotFiles::Reserve(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-                          uint64_t slot_count) const {
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return Locate(files, slot_bytes, bucket, first, count);
-  };
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    if (!location.found()) return Status::Ok();
-    // A place on a device is space.
-    if (&files == &value_files_ && IsDevice(location.file_number)) return Status::Ok();
-    const Blocks blocks = BlocksAround(location.offset, location.slot_count * slot_bytes);
-    bool supported = false;
-    return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
-  });
+  return Write(key_files_, bucket, slot, slot_count, data);
 }
 
 Status SlotFiles::ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  return Reserve(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count);
+  return Reserve(value_files_, bucket, slot, slot_count);
 }
 
 Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  return Reserve(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count);
+  return Reserve(key_files_, bucket, slot, slot_count);
 }
 
 // The blocks that have parts of no other slots than those at `location`, which end before
@@ -332,56 +316,42 @@ Blocks SlotFiles::WholeBlocksOf(const SlotLocation& location, uint64_t end_slot)
 Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               bool* supported) const {
   *supported = true;
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return LocateValues(bucket, first, count);
-  };
-  uint64_t end_slot = slot;
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    end_slot += location.slot_count;
+  const auto punch = [&](const SlotLocation& location, uint64_t end_slot) {
     if (!location.found()) return Status::Ok();
     // The space of a device stays with its segment.
-    bool punched = false;
-    if (!IsDevice(location.file_number)) {
-      const Blocks blocks = WholeBlocksOf(location, end_slot);
-      punched = true;
-      if (blocks.size_bytes != 0) {
-        const uint64_t end = blocks.offset + blocks.size_bytes;
-        ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.offset, end, &punched));
-      }
+    bool punched = !IsDevice(location.file_number);
+    const Blocks blocks = WholeBlocksOf(location, end_slot);
+    if (punched && blocks.size_bytes != 0) {
+      const uint64_t end = blocks.offset + blocks.size_bytes;
+      ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.offset, end, &punched));
     }
     *supported = *supported && punched;
     return Status::Ok();
-  });
+  };
+  return ForEachPiece(value_files_, bucket, slot, slot_count, punch);
 }
 
 Status SlotFiles::PunchKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                             bool* supported) const {
   *supported = true;
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return LocateKeys(bucket, first, count);
-  };
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+  const auto punch = [&](const SlotLocation& location, uint64_t /*end_slot*/) {
     if (!location.found() || !*supported) return Status::Ok();
     return location.file->Punch(
         location.offset, location.offset + location.slot_count * format::kKeyEntryBytes, supported);
-  });
+  };
+  return ForEachPiece(key_files_, bucket, slot, slot_count, punch);
 }
 
 bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
   bool may_hold = false;
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return LocateValues(bucket, first, count);
-  };
-  uint64_t end_slot = slot;
-  static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    end_slot += location.slot_count;
-    if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
+  const auto look = [&](const SlotLocation& location, uint64_t end_slot) {
     const Blocks blocks = WholeBlocksOf(location, end_slot);
-    may_hold =
-        may_hold || (blocks.size_bytes != 0 &&
-                     location.file->MayHoldData(blocks.offset, blocks.offset + blocks.size_bytes));
+    may_hold = may_hold ||
+               (location.found() && !IsDevice(location.file_number) && blocks.size_bytes != 0 &&
+                location.file->MayHoldData(blocks.offset, blocks.offset + blocks.size_bytes));
     return Status::Ok();
-  }));
+  };
+  static_cast<void>(ForEachPiece(value_files_, bucket, slot, slot_count, look));
   return may_hold;
 }
 

@@ -62,10 +62,10 @@ class SlotFiles {
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
   SlotLocation LocateValues(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
-    return Locate(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count);
+    return Locate(value_files_, bucket, slot, slot_count);
   }
   SlotLocation LocateKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
-    return Locate(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count);
+    return Locate(key_files_, bucket, slot, slot_count);
   }
   // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
   // room. kOutOfMemory: also when there is no descriptor for a file.
@@ -135,19 +135,26 @@ class SlotFiles {
  private:
   using Files = std::vector<io::File>;
 
-  SlotLocation Locate(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
+  uint64_t SlotBytesOf(const Files& files) const {
+    return &files == &key_files_ ? format::kKeyEntryBytes : geometry_.slot_bytes();
+  }
+  SlotLocation Locate(const Files& files, uint32_t bucket, uint64_t slot,
                       uint64_t slot_count) const;
+  // Calls visit(location, end_slot) for each part of a range of slots that lies in one piece. It
+  // ends before `end_slot`.
+  template <typename Visit>
+  Status ForEachPiece(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                      const Visit& visit) const;
   bool IsDevice(uint32_t file) const { return value_bases_[file] != 0; }
   uint64_t OffsetOf(const Files& files, const SegmentPlace& place) const {
     if (&files == &key_files_) return place.place * format::kSegmentKeyBytes;
     return value_bases_[place.file] + place.place * geometry_.segment_value_bytes();
   }
-  Status Read(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-              uint64_t slot_count, char* buffer) const;
-  Status Write(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-               uint64_t slot_count, const char* data) const;
-  Status Reserve(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
-                 uint64_t slot_count) const;
+  Status Read(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
+              void* buffer) const;
+  Status Write(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
+               const void* data) const;
+  Status Reserve(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   // Of a value file; perhaps none.
   Blocks WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
   bool IsNeeded(uint32_t file) const;
