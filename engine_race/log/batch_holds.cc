@@ -9,11 +9,6 @@ namespace {
 // How many buckets ahead the cache lines of a bucket are asked for.
 constexpr size_t kBucketsAhead = 4;
 
-// The first slot from `slot` on that begins a group.
-uint64_t NextGroup(const Lane& lane, uint64_t slot) {
-  return lane.BeginsGroup(slot) ? slot : slot - lane.IndexOf(slot) + lane.group_records();
-}
-
 bool HasPut(const BatchPlan& plan, const BatchPart& part) {
   for (uint32_t i = part.begin; i < part.end; ++i) {
     if (plan.record(i).value != nullptr) return true;
@@ -108,8 +103,8 @@ Status BatchHolds::TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* loc
     }
     bool must_wait = !bucket.values.HasRoomFor(part->first_sequence, part->size()) ||
                      !bucket.keys.HasRoomFor(part->first_sequence, part->size());
-    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-      if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReservePlaces(kind, *part, &must_wait));
+    if (!must_wait) {
+      ENGINE_RACE_RETURN_IF_ERROR(groups_.ReservePlaces(part->bucket, part->size(), &must_wait));
     }
     if (!must_wait) [[likely]] {
       break;
@@ -119,7 +114,7 @@ Status BatchHolds::TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* loc
   ENGINE_RACE_RETURN_IF_ERROR(PrepareListener(*part));
   const uint64_t end = part->end_sequence();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
-    for (uint64_t slot = NextGroup(*lane, part->first_sequence); slot < end;
+    for (uint64_t slot = lane->NextGroup(part->first_sequence); slot < end;
          slot += lane->group_records()) {
       lane->TakePlace(slot, lane->FreePlace());
     }
@@ -130,29 +125,6 @@ Status BatchHolds::TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* loc
   return Status::Ok();
 }
 
-// Reserves the places that TakePlace will give to groups, as GroupWriter does. On a full disk they
-// wait for lower places. Where the batch itself has all of those, it is refused.
-Status BatchHolds::ReservePlaces(LaneKind kind, const BatchPart& part, bool* must_wait) {
-  Lane lane = context_.buckets[part.bucket].LaneOf(kind);
-  const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
-  const uint32_t continued = lane.BeginsGroup(part.first_sequence)
-                                 ? format::kMaxPlaces
-                                 : lane.PlaceOf(part.first_sequence);
-  uint64_t slot = NextGroup(lane, part.first_sequence);
-  for (uint64_t i = 0; i < begun; ++i, slot += lane.group_records()) {
-    const uint32_t place = lane.FreePlace();
-    lane.TakePlace(slot, place);
-    if (slot == 0) continue;
-    Status reserved = context_.staging.ReservePlace(kind, part.bucket, place);
-    if (reserved.ok()) continue;
-    const uint64_t own_lower_count = i + (continued < place ? 1 : 0);
-    if (own_lower_count == place || reserved.code() != Code::kFull) return reserved;
-    *must_wait = true;
-    return Status::Ok();
-  }
-  return Status::Ok();
-}
-
 void BatchHolds::GiveBack(const BatchPart& part) {
   Bucket& bucket = context_.buckets[part.bucket];
   ENGINE_RACE_ASSERT(bucket.record_count == part.first_sequence);
@@ -160,7 +132,7 @@ void BatchHolds::GiveBack(const BatchPart& part) {
   bucket.may_stage = false;
   const uint64_t end = part.end_sequence();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
-    for (uint64_t slot = NextGroup(*lane, part.first_sequence); slot < end;
+    for (uint64_t slot = lane->NextGroup(part.first_sequence); slot < end;
          slot += lane->group_records()) {
       lane->GiveBackPlace(slot);
     }

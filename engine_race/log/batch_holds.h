@@ -39,7 +39,6 @@ class BatchHolds {
   Status Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, bool unclaimed);
   Status TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* lock);
   Status PrepareListener(const BatchPart& part);
-  Status ReservePlaces(LaneKind kind, const BatchPart& part, bool* must_wait);
   void GiveBack(const BatchPart& part);
 
   LogContext& context_;

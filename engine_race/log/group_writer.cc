@@ -66,7 +66,11 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
       continue;
     }
     bool must_wait = !bucket.HasRoom();
-    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReserveNextPlaces(index, &must_wait));
+    const bool begins_group = bucket.values.BeginsGroup(bucket.record_count) ||
+                              bucket.keys.BeginsGroup(bucket.record_count);
+    if (!must_wait && begins_group) {
+      ENGINE_RACE_RETURN_IF_ERROR(ReservePlaces(index, /*count=*/1, &must_wait));
+    }
     if (!must_wait) [[likely]] {
       break;
     }
@@ -76,23 +80,28 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
   return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
 }
 
-// Reserves the places of groups that begin with the next record, which there are, as wholes. The
-// very first group of a bucket goes without: staging reserves its place as it fills. On a full disk
-// a group waits for a lower place, which has its space.
-Status GroupWriter::ReserveNextPlaces(uint32_t index, bool* must_wait) {
-  Bucket& bucket = context_.buckets[index];
-  const uint64_t sequence = bucket.record_count;
-  if (sequence == 0) return Status::Ok();
+// The very first group of a bucket goes without: staging reserves its place as it fills. Lower
+// places that will not get free are those of the new groups themselves, and of the group that goes
+// on.
+Status GroupWriter::ReservePlaces(uint32_t index, uint64_t count, bool* must_wait) {
+  const uint64_t sequence = context_.buckets[index].record_count;
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-    const Lane& lane = bucket.LaneOf(kind);
-    if (!lane.BeginsGroup(sequence)) continue;
-    const uint32_t place = lane.FreePlace();
-    Status reserved = context_.staging.ReservePlace(kind, index, place);
-    if (reserved.ok()) continue;
-    // Groups that are on their way have the lower places.
-    if (place == 0 || reserved.code() != Code::kFull) return reserved;
-    *must_wait = true;
-    return Status::Ok();
+    Lane lane = context_.buckets[index].LaneOf(kind);
+    const uint64_t begun = lane.BegunBy(sequence, count);
+    const uint32_t continued =
+        lane.BeginsGroup(sequence) ? format::kMaxPlaces : lane.PlaceOf(sequence);
+    uint64_t first = lane.NextGroup(sequence);
+    for (uint64_t i = 0; i < begun; ++i, first += lane.group_records()) {
+      const uint32_t place = lane.FreePlace();
+      lane.TakePlace(first, place);
+      if (first == 0) continue;
+      Status reserved = context_.staging.ReservePlace(kind, index, place);
+      if (reserved.ok()) continue;
+      const uint64_t own_lower_count = i + (continued < place ? 1 : 0);
+      if (own_lower_count == place || reserved.code() != Code::kFull) return reserved;
+      *must_wait = true;
+      return Status::Ok();
+    }
   }
   return Status::Ok();
 }

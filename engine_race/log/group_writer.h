@@ -46,6 +46,10 @@ class GroupWriter {
   // is durable in it, or cannot be.
   AppendStatus Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal) noexcept;
 
+  // Under the bucket's lock, where the lanes have places for the next `count` records. Reserves the
+  // places of groups that begin with one of them, as wholes. *must_wait: set where the disk is
+  // full, and a group waits for a lower place, which has its space. kFull: no group will leave one.
+  Status ReservePlaces(uint32_t bucket, uint64_t count, bool* must_wait);
   // Under the bucket's lock: makes sure that the next `count` records have slots, for a batch that
   // is to hold the bucket. kFull.
   Status MakeSlots(uint32_t bucket, uint64_t count) { return rows_.MakeRoomFor(bucket, count); }
@@ -69,7 +73,6 @@ class GroupWriter {
 
  private:
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
-  Status ReserveNextPlaces(uint32_t bucket, bool* must_wait);
   Status Stage(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash,
                format::JournalDescriptor* staged);
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,

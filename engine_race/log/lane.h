@@ -59,21 +59,22 @@ class Lane {
   uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot >> group_shift_); }
 
   bool BeginsGroup(uint64_t slot) const { return IndexOf(slot) == 0; }
+  // The first record from `slot` on that begins a group.
+  uint64_t NextGroup(uint64_t slot) const {
+    return (slot + group_records() - 1) >> group_shift_ << group_shift_;
+  }
 
   // Whether record `slot`, the next one, has a place or can get one.
   bool HasRoomFor(uint64_t slot) const { return !BeginsGroup(slot) || FreePlace() < place_count_; }
 
   // How many groups begin with the records [slot, slot + count).
   uint64_t BegunBy(uint64_t slot, uint64_t count) const {
-    const uint64_t before = (slot + group_records() - 1) >> group_shift_;
-    return ((slot + count + group_records() - 1) >> group_shift_) - before;
+    return (NextGroup(slot + count) - NextGroup(slot)) >> group_shift_;
   }
   // Whether the records [slot, slot + count), the next ones, have places or can get them.
   bool HasRoomFor(uint64_t slot, uint64_t count) const {
     uint64_t free = 0;
-    for (uint32_t place = 0; place < place_count_; ++place) {
-      free += IsFree(place);
-    }
+    for (uint32_t place = 0; place < place_count_; ++place) free += IsFree(place);
     return BegunBy(slot, count) <= free;
   }
   // Whether they can ever have places at the same time.
@@ -102,8 +103,7 @@ class Lane {
 
   // Gives the group that begins with `slot` the place that FreePlace() named.
   void TakePlace(uint64_t slot, uint32_t place) {
-    ENGINE_RACE_ASSERT(BeginsGroup(slot));
-    ENGINE_RACE_ASSERT(IsFree(place));
+    ENGINE_RACE_ASSERT(BeginsGroup(slot) && IsFree(place));
     places_[place].state = State::kFilling;
     places_word_ = WordWith(slot, place);
   }
