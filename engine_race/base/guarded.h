@@ -21,6 +21,19 @@ Status Guarded(const Call& call) noexcept {
   }
 }
 
+// Guarded, but a refusal has that code and no words. For a failure that is known by then, and only
+// its words have found no memory.
+template <typename Call>
+Status GuardedAs(Code code, const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status(code, {});
+  } catch (const std::system_error&) {
+    return Status(code, {});
+  }
+}
+
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_BASE_GUARDED_H_

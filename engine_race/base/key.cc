@@ -1,7 +1,8 @@
 #include "engine_race/base/key.h"
 
-#include <new>
 #include <string>
+
+#include "engine_race/base/guarded.h"
 
 namespace engine_race {
 
@@ -9,12 +10,10 @@ Status CheckKey(std::string_view key) noexcept {
   if (IsKey(key)) [[likely]] {
     return Status::Ok();
   }
-  try {
+  return GuardedAs(Code::kInvalidArgument, [key] {
     return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes, not " +
                                    std::to_string(key.size()));
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kInvalidArgument, {});
-  }
+  });
 }
 
 Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept {
@@ -22,12 +21,10 @@ Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept {
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
-  try {
+  return GuardedAs(Code::kInvalidArgument, [&] {
     return Status::InvalidArgument("the key " + std::to_string(DecodeKey(key.data())) +
                                    " is outside of the store's key_range, " + ToString(keys));
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kInvalidArgument, {});
-  }
+  });
 }
 
 std::string ToString(const KeyRange& keys) {

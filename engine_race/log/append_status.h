@@ -9,9 +9,9 @@
 #ifndef ENGINE_RACE_LOG_APPEND_STATUS_H_
 #define ENGINE_RACE_LOG_APPEND_STATUS_H_
 
-#include <new>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
@@ -32,11 +32,9 @@ class [[nodiscard]] AppendStatus : public Status {
  private:
   // Without its words where there is no memory for them.
   static Status NotDurable(const Status& failure) noexcept {
-    try {
+    return GuardedAs(failure.code(), [&] {
       return failure.Reworded(failure.code(), failure.message() + " (written, but not durable)");
-    } catch (const std::bad_alloc&) {
-      return Status(failure.code(), {});
-    }
+    });
   }
 
   bool appended_;

@@ -179,7 +179,10 @@ Status BatchWriter::Publish(BatchScratch* scratch, bool committed) {
     context_.batches.Leave();
     return Guarded([this] { return context_.latch.status(); });
   }
-  Status status = has_intent ? CommitIntent(scratch, intent) : Status::Ok();
+  // Where memory for a failure's message is refused, it may be committed.
+  Status status = GuardedAs(Code::kIOError, [&] {
+    return has_intent ? intents_.Commit(intent, scratch->entries) : Status::Ok();
+  });
   committed = committed || (has_intent && status.ok());
   if (status.ok() || committed) {
     const TellingOfBatch telling(parts);
@@ -208,17 +211,6 @@ Status BatchWriter::Publish(BatchScratch* scratch, bool committed) {
   return committed ? Status::Ok() : std::move(status);
 }
 
-Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
-  bool ended = false;
-  Status committed = Guarded([&] {
-    Status stored = intents_.Commit(intent, scratch->entries);
-    ended = true;
-    return stored;
-  });
-  // Memory for a failure's message was refused: it may be committed.
-  return ended ? std::move(committed) : Status(Code::kIOError, {});
-}
-
 // Under the bucket's lock, when the part is staged: counts its records and tells the listener.
 // After a failure nothing is counted. `must_count`: the records are committed, so they are counted,
 // whatever becomes of the word. The failure then latches, and the next opening moves the word.
@@ -227,14 +219,10 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_sequence);
   const uint64_t count = part->end_sequence();
   bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
-  bool ended = false;
-  Status published = Guarded([&] {
-    Status stored = context_.staging.PublishStaged(part->bucket, format::WordKind::kRecords, count);
-    ended = true;
-    return stored;
+  // Where memory for a failure's message is refused, the records may be counted.
+  Status published = GuardedAs(Code::kIOError, [&] {
+    return context_.staging.PublishStaged(part->bucket, format::WordKind::kRecords, count);
   });
-  // Memory for a failure's message was refused: the records may be counted.
-  if (!ended) published = Status(Code::kIOError, {});
   if (!published.ok()) [[unlikely]] {
     if (!must_count) return published;
     context_.latch.Latch(published);

@@ -105,7 +105,6 @@ class BatchWriter {
   void PrefetchPart(const BatchPart& part) const;
   Status StageAll(const BatchPlan& plan);
   Status Publish(BatchScratch* scratch, bool committed);
-  Status CommitIntent(BatchScratch* scratch, uint32_t intent);
   std::unique_ptr<BatchScratch> TakeScratch();
   void KeepScratch(std::unique_ptr<BatchScratch> scratch);
 

@@ -4,19 +4,14 @@
 #ifndef ENGINE_RACE_LOG_FAILURE_H_
 #define ENGINE_RACE_LOG_FAILURE_H_
 
-#include <new>
-
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
 
 // A copy of `status` under another code, without its words where there is no memory for them.
 inline Status CopyAs(Code code, const Status& status) noexcept {
-  try {
-    return status.Reworded(code, status.message());
-  } catch (const std::bad_alloc&) {
-    return Status(code, {});
-  }
+  return GuardedAs(code, [&] { return status.Reworded(code, status.message()); });
 }
 
 inline Status CopyOf(const Status& status) noexcept { return CopyAs(status.code(), status); }

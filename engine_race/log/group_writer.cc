@@ -128,14 +128,9 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value, uint6
   record.value_hash = value_hash;
   record.tombstone = value == nullptr;
   *staged = {SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, 0};
-  bool ended = false;
-  Status written = Guarded([&] {
-    Status in_place = StageIn(value_place, key_place, value, *staged);
-    ended = true;
-    return in_place;
-  });
-  // Memory for a failure's message was refused: the record may be counted.
-  if (!ended) written = Status(Code::kIOError, {});
+  // Where memory for a failure's message is refused, the record may be counted.
+  Status written =
+      GuardedAs(Code::kIOError, [&] { return StageIn(value_place, key_place, value, *staged); });
   if (!written.ok()) [[unlikely]] {
     bucket.may_stage = false;
     context_.latch.LatchIfLasting(written);
