@@ -11,7 +11,6 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/shared_progress.h"
-#include "engine_race/copies/slots_in_order.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/doubt.h"
@@ -64,6 +63,38 @@ struct Walk {
   std::mutex mutex;
   VerifyReport report;  // under mutex
 };
+
+// Adds the slots that hold records of a bucket with `record_count` records, those of older records
+// and older copies first. Slots whose entries cannot be read may come anywhere. May throw
+// std::bad_alloc.
+Status SlotsInOrder(const StoreFiles& files, uint32_t bucket, const SlotTable& table,
+                    uint64_t record_count, std::vector<uint64_t>* slots) {
+  struct Found {
+    uint64_t sequence;
+    uint64_t slot;
+  };
+  std::vector<Found> all;
+  Region page;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
+  for (uint64_t first = 0; first < table.SlotEnd(0); first += format::kPageEntries) {
+    const bool is_read =
+        files.slots.ReadKeys(bucket, first, format::kPageEntries, page.data()).ok();
+    for (uint64_t i = 0; i < format::kPageEntries; ++i) {
+      if (!table.Holds(first + i, record_count)) continue;
+      uint64_t sequence = 0;
+      if (!table.SequenceOf(first + i, &sequence)) {
+        sequence = is_read ? entries[i].sequence() : 0;
+      }
+      all.push_back({sequence, first + i});
+    }
+  }
+  std::sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
+    return a.sequence != b.sequence ? a.sequence < b.sequence : table.IsLaterCopy(b.slot, a.slot);
+  });
+  for (const Found& each : all) slots->push_back(each.slot);
+  return Status::Ok();
+}
 
 // Verifies one bucket after another.
 class BucketVerifier {
