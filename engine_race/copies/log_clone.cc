@@ -1,12 +1,11 @@
 #include "engine_race/copies/log_clone.h"
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/power_recovery.h"
 #include "engine_race/log/row_file.h"
 #include "engine_race/log/store_creation.h"
@@ -41,14 +40,13 @@ void CutTable(uint64_t record_count, SlotTable* table) {
   }
 }
 
-Status WriteTables(const std::vector<BucketState>& states, mode_t file_mode, StoreFiles* clone) {
-  const auto has_rows = [](const BucketState& state) { return state.table.has_rows(); };
-  if (std::none_of(states.begin(), states.end(), has_rows)) return Status::Ok();
+Status WriteTables(const std::vector<SlotTable>& tables, mode_t file_mode, StoreFiles* clone) {
+  if (std::ranges::none_of(tables, &SlotTable::has_rows)) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(*clone, file_mode, &clone->rows));
   clone->identity.has_rows = true;
-  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
-    if (!has_rows(states[bucket])) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(WriteTable(*clone, bucket, states[bucket].table));
+  for (uint32_t bucket = 0; bucket < tables.size(); ++bucket) {
+    if (!tables[bucket].has_rows()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteTable(*clone, bucket, tables[bucket]));
   }
   return clone->rows.Sync();
 }
@@ -83,16 +81,13 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   }
   ENGINE_RACE_RETURN_IF_ERROR(clone->slots.OpenUsed(/*read_only=*/false));
   // Appends to the source went on: its logs have had records behind the cut.
-  std::vector<uint32_t> buckets(geometry.bucket_count);
-  std::iota(buckets.begin(), buckets.end(), 0);
-  std::vector<BucketState> states(geometry.bucket_count);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    states[bucket].record_count = record_counts[bucket];
-    states[bucket].table = std::move(tables[bucket]);
-    CutTable(record_counts[bucket], &states[bucket].table);
+    CutTable(record_counts[bucket], &tables[bucket]);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteTables(states, file_mode, clone));
-  ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs(*clone, {buckets, record_counts, states}));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteTables(tables, file_mode, clone));
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachNumber(geometry.bucket_count, [&](uint32_t bucket) {
+    return CutKeyLog(*clone, bucket, tables[bucket], record_counts[bucket]);
+  }));
   return WriteNewCounts(*clone, record_counts, /*page_cache_id=*/0);
 }
 

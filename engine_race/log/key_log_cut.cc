@@ -6,7 +6,6 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/format.h"
-#include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
 namespace {
@@ -42,25 +41,21 @@ Status ZeroSlots(const SlotFiles& slots, uint32_t bucket, uint64_t begin, uint64
 
 }  // namespace
 
-Status CutKeyLogs(const StoreFiles& files, const KeyLogCuts& cuts) {
-  return ForEachBucket(cuts.buckets, [&](uint32_t bucket) {
-    const SlotTable& table = cuts.states[bucket].table;
-    const uint64_t end = cuts.ends[bucket];
-    const SlotFiles& slots = files.slots;
-    const uint64_t kept_end =
-        RoundUp(table.has_rows() ? table.SlotEnd(0) : end, format::kPageEntries);
-    // Behind the last page that is kept, the file system may do it at once.
-    bool supported = true;
-    if (kept_end < slots.SlotEnd(bucket)) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          slots.PunchKeys(bucket, kept_end, slots.SlotEnd(bucket) - kept_end, &supported));
-    }
-    const uint64_t looked_end = supported ? kept_end : slots.SlotEnd(bucket);
-    // Without rows all slots below the end hold records.
-    const uint64_t begin = table.has_rows() ? 0 : end / format::kPageEntries * format::kPageEntries;
-    return ZeroSlots(slots, bucket, begin, looked_end,
-                     [&](uint64_t slot) { return table.Holds(slot, end); });
-  });
+Status CutKeyLog(const StoreFiles& files, uint32_t bucket, const SlotTable& table, uint64_t end) {
+  const SlotFiles& slots = files.slots;
+  const uint64_t kept_end =
+      RoundUp(table.has_rows() ? table.SlotEnd(0) : end, format::kPageEntries);
+  // Behind the last page that is kept, the file system may do it at once.
+  bool supported = true;
+  if (kept_end < slots.SlotEnd(bucket)) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        slots.PunchKeys(bucket, kept_end, slots.SlotEnd(bucket) - kept_end, &supported));
+  }
+  const uint64_t looked_end = supported ? kept_end : slots.SlotEnd(bucket);
+  // Without rows all slots below the end hold records.
+  const uint64_t begin = table.has_rows() ? 0 : end / format::kPageEntries * format::kPageEntries;
+  return ZeroSlots(slots, bucket, begin, looked_end,
+                   [&](uint64_t slot) { return table.Holds(slot, end); });
 }
 
 }  // namespace engine_race

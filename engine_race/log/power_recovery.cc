@@ -339,8 +339,9 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     ends[index] = {cuts[index], (*states)[index].table.births()};
   }
   ENGINE_RACE_RETURN_IF_ERROR(VoidCoverage(context_.files, doubtful, ends));
-  ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] {
-    return CutKeyLogs(context_.files, {doubtful, cuts, *states});
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
+    return reserve.Write(
+        [&] { return CutKeyLog(context_.files, index, (*states)[index].table, cuts[index]); });
   }));
   // Leaves no entry staged: one of a record that is lost must not count later. Zeros would hide
   // from the next opening that the flush has failed.
