@@ -1,7 +1,6 @@
 #include "engine_race/log/doubt.h"
 
 #include <algorithm>
-#include <atomic>
 #include <span>
 
 #include "engine_race/log/lane.h"
@@ -72,16 +71,13 @@ Status CompareWithJournal(const StoreFiles& files, const Staging& staging,
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
     if (!states[bucket].damaged && !journal.RecordsOf(bucket).empty()) journaled.push_back(bucket);
   }
-  std::atomic<bool> all_agree{true};
-  Status compared = ForEachBucket(journaled, [&](uint32_t bucket) {
-    bool agrees = false;
-    ENGINE_RACE_RETURN_IF_ERROR(CompareWithCounts(files, staging, bucket, states[bucket],
-                                                  journal.RecordsOf(bucket), &agrees));
-    if (!agrees) all_agree.store(false);
-    return Status::Ok();
-  });
-  if (all_agree.load()) return compared;
-  *doubt = "the counts lack what the journal holds";
+  const auto compare = [&](uint32_t bucket, bool* agrees) {
+    return CompareWithCounts(files, staging, bucket, states[bucket], journal.RecordsOf(bucket),
+                             agrees);
+  };
+  bool all_agree = false;
+  ENGINE_RACE_RETURN_IF_ERROR(AreAllGood(journaled, compare, &all_agree));
+  if (!all_agree) *doubt = "the counts lack what the journal holds";
   return Status::Ok();
 }
 

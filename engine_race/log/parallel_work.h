@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/parallel.h"
@@ -54,6 +55,22 @@ inline Status ForEachBucket(const std::vector<uint32_t>& buckets,
                             const std::function<Status(uint32_t bucket)>& work) {
   return ForEachNumber(static_cast<uint32_t>(buckets.size()),
                        [&](uint32_t i) { return work(buckets[i]); });
+}
+
+// ForEachBucket with look(bucket, &good). *all: no bucket has set its *good to false. The others
+// may be left out then, and failures of theirs do not count.
+inline Status AreAllGood(const std::vector<uint32_t>& buckets,
+                         const std::function<Status(uint32_t bucket, bool* good)>& look,
+                         bool* all) {
+  std::atomic<bool> found_bad{false};
+  Status looked = ForEachBucket(buckets, [&](uint32_t bucket) {
+    bool good = true;
+    if (!found_bad.load()) ENGINE_RACE_RETURN_IF_ERROR(look(bucket, &good));
+    if (!good) found_bad.store(true);
+    return Status::Ok();
+  });
+  *all = looked.ok() && !found_bad.load();
+  return found_bad.load() ? Status::Ok() : std::move(looked);
 }
 
 }  // namespace engine_race

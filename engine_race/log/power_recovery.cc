@@ -1,7 +1,6 @@
 #include "engine_race/log/power_recovery.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <span>
 #include <string>
@@ -217,16 +216,10 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
 Status AreAllReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
                       const std::vector<uint32_t>& buckets, std::vector<BucketState>* states,
                       bool* readable) {
-  std::atomic<bool> all_readable{true};
-  Status looked = ForEachBucket(buckets, [&](uint32_t index) {
-    if (!all_readable.load()) return Status::Ok();
-    bool found = false;
-    Status read = IsReadable(files, staging, journal, index, &(*states)[index], &found);
-    if (!found) all_readable.store(false);
-    return read;
-  });
-  *readable = all_readable.load();
-  return looked;
+  const auto look = [&](uint32_t index, bool* found) {
+    return IsReadable(files, staging, journal, index, &(*states)[index], found);
+  };
+  return AreAllGood(buckets, look, readable);
 }
 
 Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,
@@ -242,9 +235,8 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
   // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
-  const Status looked =
-      AreAllReadable(context_.files, context_.staging, journal_, doubtful, states, readable);
-  *readable = looked.ok() && *readable;
+  static_cast<void>(
+      AreAllReadable(context_.files, context_.staging, journal_, doubtful, states, readable).ok());
   return repaired;
 }
 

@@ -1,7 +1,6 @@
 #include "engine_race/log/recovery.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -166,16 +165,16 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
       writing.push_back(index);
     }
   }
-  std::atomic<bool> all_verify{true};
-  Status verified = ForEachBucket(writing, [&](uint32_t index) {
+  const auto verify = [this](uint32_t index, bool* verifies) {
     Bucket& bucket = context_.buckets[index];
     ENGINE_RACE_RETURN_IF_ERROR(
         VerifyStaging(context_.files, context_.staging, index, bucket, &bucket.staging_verified));
-    if (!bucket.staging_verified) all_verify.store(false);
+    *verifies = bucket.staging_verified;
     return Status::Ok();
-  });
-  if (all_verify.load()) return verified;
-  *doubt = "staging lacks what the counts promise";
+  };
+  bool all_verify = false;
+  ENGINE_RACE_RETURN_IF_ERROR(AreAllGood(writing, verify, &all_verify));
+  if (!all_verify) *doubt = "staging lacks what the counts promise";
   return Status::Ok();
 }
 
