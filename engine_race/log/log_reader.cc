@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <mutex>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/memory.h"
 #include "engine_race/log/file_part.h"
 
 namespace engine_race {
@@ -184,17 +182,7 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
     }
   }
   // The watermark never falls.
-  return ReadLoggedKey(number, slot, entry);
-}
-
-Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
-  const uint64_t in_page = slot % format::kPageEntries;
-  Region page;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.files.slots.ReadKeys(number, slot - in_page, format::kPageEntries, page.data()));
-  std::memcpy(entry, page.data() + in_page * sizeof(*entry), sizeof(*entry));
-  return Status::Ok();
+  return context_.files.slots.ReadKeys(number, slot, 1, entry);
 }
 
 Status LogReader::NoSuchRecord(uint32_t number, uint64_t sequence) const {

@@ -39,7 +39,6 @@ class LogReader {
 
  private:
   Status ReadStagedByWriter(uint32_t bucket, uint64_t slot, char* buffer, bool* is_read) const;
-  Status ReadLoggedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
   Status TakeCut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
   Status NoSuchRecord(uint32_t bucket, uint64_t sequence) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
