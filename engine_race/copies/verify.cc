@@ -118,7 +118,8 @@ class BucketVerifier {
     bucket_ = bucket;
     state_ = walk_->states[bucket];
     // Counts in doubt need not fit together: the device has words of different moments.
-    if (state_.damaged || (walk_->trusted && !InitLanes())) {
+    if (state_.damaged ||
+        (walk_->trusted && !InitLanes(geometry_, state_, &value_lane_, &key_lane_))) {
       walk_->AddBad({format::kStagingCountsName, bucket, BadRecord::kWholeBucket,
                      "the counts do not match their checks"});
       return walk_->progress->Add(Walk::RecordsOf(state_));
@@ -183,16 +184,6 @@ class BucketVerifier {
       ENGINE_RACE_RETURN_IF_ERROR(walk_->progress->Add(held_count_ - before));
     }
     return Status::Ok();
-  }
-
-  bool InitLanes() {
-    value_lane_ = Lane();
-    key_lane_ = Lane();
-    return value_lane_.Init(geometry_.values_per_group(), format::kValuePlaces,
-                            state_.logged_value_watermark, state_.record_count,
-                            state_.value_places) &&
-           key_lane_.Init(geometry_.keys_per_group(), format::kKeyPlaces,
-                          state_.logged_key_watermark, state_.record_count, state_.key_places);
   }
 
   // Relaxed, as in AddBad.

@@ -52,12 +52,7 @@ bool Bucket::FindIdleGroup(FullGroup* full) const {
 bool Bucket::Adopt(const Geometry& geometry, const BucketState& state) {
   // Staging::ReadCounts calls other counts damaged.
   ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
-  const bool lanes_ok =
-      values.Init(geometry.values_per_group(), format::kValuePlaces, state.logged_value_watermark,
-                  state.record_count, state.value_places) &&
-      keys.Init(geometry.keys_per_group(), format::kKeyPlaces, state.logged_key_watermark,
-                state.record_count, state.key_places);
-  if (!lanes_ok) return false;
+  if (!InitLanes(geometry, state, &values, &keys)) return false;
   record_count = state.record_count;
   synced_watermark = state.synced_watermark;
   // Release pairs with the acquire in LoggedValueWatermark.

@@ -100,4 +100,11 @@ BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geom
   return state;
 }
 
+bool InitLanes(const Geometry& geometry, const BucketState& state, Lane* values, Lane* keys) {
+  return values->Init(geometry.values_per_group(), format::kValuePlaces,
+                      state.logged_value_watermark, state.record_count, state.value_places) &&
+         keys->Init(geometry.keys_per_group(), format::kKeyPlaces, state.logged_key_watermark,
+                    state.record_count, state.key_places);
+}
+
 }  // namespace engine_race

@@ -9,6 +9,7 @@
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/lane.h"
 #include "engine_race/log/slot_table.h"
 
 namespace engine_race {
@@ -47,6 +48,10 @@ BucketState DecodeLine(uint64_t seed_id, uint32_t bucket, const Geometry& geomet
 // fails its check or the counts contradict one another, the geometry or the rows.
 BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
                          const format::BucketCounts& line, SlotTable table);
+
+// Begins the lanes of a bucket with the groups that are staged. False: its places words name no
+// places for them.
+bool InitLanes(const Geometry& geometry, const BucketState& state, Lane* values, Lane* keys);
 
 }  // namespace engine_race
 

@@ -75,12 +75,9 @@ Status Follower::ReadLine(uint32_t number, format::BucketCounts* line) const {
 
 // Whether the staged groups have places, as Bucket::Adopt wants them.
 bool Follower::IsSound(const BucketState& state) const {
-  if (state.damaged) return false;
-  const Geometry& geometry = context_.geometry();
-  return Lane().Init(geometry.values_per_group(), format::kValuePlaces,
-                     state.logged_value_watermark, state.record_count, state.value_places) &&
-         Lane().Init(geometry.keys_per_group(), format::kKeyPlaces, state.logged_key_watermark,
-                     state.record_count, state.key_places);
+  Lane values;
+  Lane keys;
+  return !state.damaged && InitLanes(context_.geometry(), state, &values, &keys);
 }
 
 Status Follower::CheckPageCache(const BucketState& state) const {
