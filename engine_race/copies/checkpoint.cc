@@ -13,27 +13,6 @@
 namespace engine_race {
 namespace {
 
-// Writes what a view shows into the logs of a new store: its own slots from 0 on, in order of key.
-class CheckpointSink final : public ViewSink {
- public:
-  CheckpointSink(const StoreFiles& files, std::vector<uint64_t>* record_counts)
-      : fill_(files), record_counts_(*record_counts) {}
-
-  Status Init() { return fill_.Init(); }
-
-  uint64_t FirstWanted(uint32_t /*bucket*/) const override { return 0; }
-
-  Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
-    return fill_.Add(bucket, key, value, value_hash);
-  }
-
-  Status Finish(uint32_t bucket) override { return fill_.Finish(bucket, &record_counts_[bucket]); }
-
- private:
-  BucketFill fill_;
-  std::vector<uint64_t>& record_counts_;
-};
-
 Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn ensure_index,
                    const ProgressFn& on_progress, StoreFiles* to, bool* is_stale) {
   Index* index = nullptr;
@@ -43,10 +22,7 @@ Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn e
   const Snapshot pinned(view);
   std::vector<uint64_t> record_counts(log.geometry().bucket_count);
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
-    auto made = std::make_unique<CheckpointSink>(*to, &record_counts);
-    ENGINE_RACE_RETURN_IF_ERROR(made->Init());
-    *sink = std::move(made);
-    return Status::Ok();
+    return BucketFill::Make(*to, &record_counts, sink);
   };
   ENGINE_RACE_RETURN_IF_ERROR(
       WalkView(log, *index, options, view.version, on_progress, make_sink, is_stale));

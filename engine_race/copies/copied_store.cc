@@ -47,9 +47,10 @@ Options WithGeometryOf(const Geometry& geometry, const Options& options) {
   return copied;
 }
 
-BucketFill::BucketFill(const StoreFiles& files)
+BucketFill::BucketFill(const StoreFiles& files, std::vector<uint64_t>* record_counts)
     : files_(files),
       geometry_(files.identity.geometry),
+      record_counts_(*record_counts),
       piece_values_(PieceValues(geometry_)),
       piece_keys_(std::max(piece_values_, format::kPageEntries)) {}
 
@@ -61,7 +62,7 @@ Status BucketFill::Init() {
   return Region::Allocate(geometry_.layout.BlockBytesFor(piece_values_), false, &values_);
 }
 
-Status BucketFill::Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) {
+Status BucketFill::Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) {
   if (next_slot_ >= geometry_.bucket_capacity_records) {
     return Status::Full("bucket " + std::to_string(bucket) + " has more records than the " +
                         std::to_string(geometry_.bucket_capacity_records) +
@@ -85,9 +86,9 @@ Status BucketFill::Add(uint32_t bucket, uint64_t key, const char* value, uint64_
   return index + 1 == piece_values_ ? WriteValues(bucket, slot + 1) : Status::Ok();
 }
 
-Status BucketFill::Finish(uint32_t bucket, uint64_t* record_count) {
+Status BucketFill::Finish(uint32_t bucket) {
   const uint64_t end = std::exchange(next_slot_, 0);
-  *record_count = end;
+  record_counts_[bucket] = end;
   if (end % piece_keys_ != 0) ENGINE_RACE_RETURN_IF_ERROR(WriteKeys(bucket, end));
   return end % piece_values_ == 0 ? Status::Ok() : WriteValues(bucket, end);
 }

@@ -1,7 +1,6 @@
 #include "engine_race/copies/copies.h"
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "engine_race/copies/copied_store.h"
@@ -11,26 +10,6 @@
 
 namespace engine_race {
 namespace {
-
-// Writes the records of one bucket after another into the logs of the copy.
-class CopySink final : public RecordSink {
- public:
-  // `record_counts` gets the number of records of each bucket that is finished.
-  CopySink(const StoreFiles& files, std::vector<uint64_t>* record_counts)
-      : fill_(files), record_counts_(record_counts) {}
-
-  Status Init() { return fill_.Init(); }
-  Status Take(uint32_t bucket, const KeyRecord& record, const char* value) override {
-    return fill_.Add(bucket, record.key, value, record.value_hash);
-  }
-  Status Finish(uint32_t bucket, const VerifiedBucket& /*verified*/) override {
-    return fill_.Finish(bucket, &(*record_counts_)[bucket]);
-  }
-
- private:
-  BucketFill fill_;
-  std::vector<uint64_t>* const record_counts_;
-};
 
 // MakeFilledStore syncs the files of directories; the devices are left to its caller.
 Status SyncDevices(const SlotFiles& slots) {
@@ -54,13 +33,10 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(copied));
   return MakeFilledStore(copied, to, [&](StoreFiles* copy) {
     std::vector<uint64_t> record_counts(copy->identity.geometry.bucket_count);
-    const auto make_writer = [&](std::unique_ptr<RecordSink>* sink) {
-      auto writer = std::make_unique<CopySink>(*copy, &record_counts);
-      ENGINE_RACE_RETURN_IF_ERROR(writer->Init());
-      *sink = std::move(writer);
-      return Status::Ok();
+    const auto make_sink = [&](std::unique_ptr<RecordSink>* sink) {
+      return BucketFill::Make(*copy, &record_counts, sink);
     };
-    ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_writer, on_progress));
+    ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_sink, on_progress));
     ENGINE_RACE_RETURN_IF_ERROR(WriteNewCounts(*copy, record_counts, /*page_cache_id=*/0));
     return SyncDevices(copy->slots);
   });

@@ -1,7 +1,7 @@
 #include "engine_race/copies/copies.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,38 +23,33 @@ uint64_t ProgressRecords(const Geometry& geometry) {
 
 // Walks one bucket. Into `fill` unless that is null.
 Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* progress,
-                  BucketFill* fill, uint64_t* record_count) {
+                  BucketFill* fill) {
   const uint64_t step = ProgressRecords(chain.newest().geometry);
   const uint32_t value_bytes = chain.newest().geometry.value_bytes();
   uint64_t count = 0;
   const auto take = [&](uint64_t key, const char* value) {
     if (fill != nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(fill->Add(bucket, key, value, HashValue(value, value_bytes)));
+      ENGINE_RACE_RETURN_IF_ERROR(fill->Take(bucket, key, value, HashValue(value, value_bytes)));
     }
     return ++count % step == 0 ? progress->Add(step) : Status::Ok();
   };
   ENGINE_RACE_RETURN_IF_ERROR(chain.WalkBucket(bucket, take));
   ENGINE_RACE_RETURN_IF_ERROR(progress->Add(count % step));
-  return fill == nullptr ? Status::Ok() : fill->Finish(bucket, record_count);
+  return fill == nullptr ? Status::Ok() : fill->Finish(bucket);
 }
 
-// Into the logs of `to` unless that is null. The counts are for the caller to write.
+// Into the logs of `to` unless that is null. The caller writes *record_counts, which is of `to`.
 Status WalkChain(const BackupChain& chain, const ProgressFn& on_progress, const StoreFiles* to,
                  std::vector<uint64_t>* record_counts) {
   const format::BackupManifest& manifest = chain.newest().manifest;
-  record_counts->assign(manifest.bucket_count, 0);
   SharedProgress progress(on_progress, manifest.record_count);
   ENGINE_RACE_RETURN_IF_ERROR(RunWorkers(
       manifest.bucket_count,
       [&](NumberQueue* queue) {
-        std::optional<BucketFill> fill;
-        if (to != nullptr) {
-          fill.emplace(*to);
-          ENGINE_RACE_RETURN_IF_ERROR(fill->Init());
-        }
+        std::unique_ptr<BucketFill> fill;
+        if (to != nullptr) ENGINE_RACE_RETURN_IF_ERROR(BucketFill::Make(*to, record_counts, &fill));
         for (uint32_t bucket = 0; queue->Take(&bucket);) {
-          ENGINE_RACE_RETURN_IF_ERROR(TakeBucket(chain, bucket, &progress, fill ? &*fill : nullptr,
-                                                 &(*record_counts)[bucket]));
+          ENGINE_RACE_RETURN_IF_ERROR(TakeBucket(chain, bucket, &progress, fill.get()));
         }
         return Status::Ok();
       },
@@ -75,7 +70,7 @@ Status RestoreStore(const Options& options, const std::string& backup, const std
   made.paths.clear();
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(made));
   ENGINE_RACE_RETURN_IF_ERROR(MakeReplaceableStore(made, to, [&](StoreFiles* files) {
-    std::vector<uint64_t> record_counts;
+    std::vector<uint64_t> record_counts(files->identity.geometry.bucket_count);
     ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, files, &record_counts));
     return WriteNewCounts(*files, record_counts, /*page_cache_id=*/0);
   }));
@@ -87,8 +82,7 @@ Status VerifyBackupFiles(const std::string& backup, BackupReport* report,
                          const ProgressFn& on_progress) {
   BackupChain chain;
   ENGINE_RACE_RETURN_IF_ERROR(chain.Open(backup));
-  std::vector<uint64_t> record_counts;
-  ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, nullptr, &record_counts));
+  ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, nullptr, nullptr));
   chain.newest().Describe(report);
   return Status::Ok();
 }
