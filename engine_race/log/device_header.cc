@@ -17,29 +17,23 @@ uint64_t ChecksumOf(const DeviceHeader& header) {
 }
 
 // kNotFound where there is no header; kCorruption for a damaged one.
-Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
+Status ReadDeviceHeader(const io::File& file, DeviceHeader* header) {
   Region block;
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(format::kDeviceHeaderBytes, /*huge_pages=*/false, &block));
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(block.data(), block.size(), 0));
-  DeviceHeader header;
-  std::memcpy(&header, block.data(), sizeof(header));
-  if (header.magic != format::kDeviceMagic) return Status::NotFound();
-  if (header.checksum != ChecksumOf(header)) {
+  std::memcpy(header, block.data(), sizeof(*header));
+  if (header->magic != format::kDeviceMagic) return Status::NotFound();
+  if (header->checksum != ChecksumOf(*header)) {
     return Status::Corruption(file.name() + ": the checksum of its device header does not match");
   }
-  if (header.format_version != format::kDeviceVersion) {
+  if (header->format_version != format::kDeviceVersion) {
     return Status::NotSupported(file.name() + ": device format version " +
-                                std::to_string(header.format_version));
+                                std::to_string(header->format_version));
   }
-  if (header.segment_count == 0 || header.segment_count > format::kMaxFilePlaces) {
+  if (header->segment_count == 0 || header->segment_count > format::kMaxFilePlaces) {
     return Status::NotSupported(file.name() + ": an impossible number of segments");
   }
-  identity->store_id = header.store_id;
-  identity->path_index = header.path_index;
-  identity->path_count = header.path_count;
-  identity->segment_count = header.segment_count;
-  identity->segment_bytes = header.segment_bytes;
   return Status::Ok();
 }
 
@@ -60,7 +54,7 @@ Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* seg
 Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign) {
   *foreign = false;
   if (overwrite) return Status::Ok();
-  DeviceIdentity found;
+  DeviceHeader found;
   if (ReadDeviceHeader(device.file, &found).ok()) {
     if (found.store_id == store_id) return Status::Ok();
     *foreign = true;
@@ -74,7 +68,7 @@ Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_i
       "the same");
 }
 
-Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity) {
+Status WriteDeviceHeader(const io::BlockDevice& device, DeviceHeader header) {
   constexpr uint64_t kBytes = format::kDeviceDataOffset;
   const uint64_t zeroed_bytes = std::min(kBytes, device.size_bytes);
   Region zeros;
@@ -85,23 +79,17 @@ Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& id
   Region block;
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(format::kDeviceHeaderBytes, /*huge_pages=*/false, &block));
-  DeviceHeader header{};
   header.magic = format::kDeviceMagic;
   header.format_version = format::kDeviceVersion;
-  header.path_index = identity.path_index;
-  header.path_count = identity.path_count;
-  header.segment_count = identity.segment_count;
-  header.segment_bytes = identity.segment_bytes;
-  header.store_id = identity.store_id;
   header.checksum = ChecksumOf(header);
   std::memcpy(block.data(), &header, sizeof(header));
   ENGINE_RACE_RETURN_IF_ERROR(device.file.Write(block.data(), block.size(), 0));
   return device.file.Sync();
 }
 
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceHeader& expected, Code wrong,
                          uint32_t* segment_count) {
-  DeviceIdentity found;
+  DeviceHeader found;
   const Status status = ReadDeviceHeader(device.file, &found);
   if (status.code() == Code::kNotFound) {
     return Status(wrong, "the device holds no values of an engine_race store");

@@ -14,15 +14,6 @@
 
 namespace engine_race {
 
-// A device's part in its store. A value type.
-struct DeviceIdentity {
-  uint64_t store_id = 0;
-  uint32_t path_index = 0;
-  uint32_t path_count = 0;
-  uint32_t segment_count = 0;
-  uint64_t segment_bytes = 0;
-};
-
 // *segment_count: how many segments a device of that size has places for. kInvalidArgument when it
 // has none.
 Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* segment_count);
@@ -33,14 +24,14 @@ Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* seg
 Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign);
 
 // Zeros what identifies the device to others, its first and last MiB, writes the header and
-// flushes it.
-Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity);
+// flushes it. Fills in the fields of each device: magic, version and checksum.
+Status WriteDeviceHeader(const io::BlockDevice& device, format::DeviceHeader header);
 
 // Checks that this is the device of that path, however many segments `expected` has.
 // *segment_count is that of the header. The error says what the device is instead. Its code is
 // `wrong` for a device of no store, of another store, or of another path.
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,
-                         uint32_t* segment_count);
+Status CheckDeviceHeader(const io::BlockDevice& device, const format::DeviceHeader& expected,
+                         Code wrong, uint32_t* segment_count);
 
 }  // namespace engine_race
 

@@ -118,14 +118,21 @@ Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* de
   }
 }
 
+// Of the device that is path `index` of a store, as far as each such device has it.
+format::DeviceHeader HeaderOf(const StoreIdentity& identity, size_t index) {
+  format::DeviceHeader header{};
+  header.path_index = static_cast<uint32_t>(index);
+  header.path_count = identity.geometry.path_count;
+  header.segment_bytes = identity.geometry.segment_value_bytes();
+  header.store_id = identity.store_id;
+  return header;
+}
+
 // Opens the device that is path `index` of a store. `wrong` is the code for what is not its own.
 Status OpenDevice(const StoreIdentity& identity, size_t index, bool read_only, Code wrong,
                   ValuePath* path) {
   ENGINE_RACE_RETURN_IF_ERROR(OpenWhenFree(path->name, read_only, &path->device));
-  const DeviceIdentity expected = {identity.store_id, static_cast<uint32_t>(index),
-                                   identity.geometry.path_count, 0,
-                                   identity.geometry.segment_value_bytes()};
-  return CheckDeviceHeader(path->device, expected, wrong, &path->segment_count);
+  return CheckDeviceHeader(path->device, HeaderOf(identity, index), wrong, &path->segment_count);
 }
 
 }  // namespace
@@ -191,11 +198,9 @@ Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
     const ValuePath& path = paths[i];
     const std::string prefix = PathPrefix(i, path.name);
     if (path.is_device()) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          WriteDeviceHeader(path.device, {identity.store_id, static_cast<uint32_t>(i),
-                                          identity.geometry.path_count, path.segment_count,
-                                          identity.geometry.segment_value_bytes()})
-              .Prefixed(prefix));
+      format::DeviceHeader header = HeaderOf(identity, i);
+      header.segment_count = path.segment_count;
+      ENGINE_RACE_RETURN_IF_ERROR(WriteDeviceHeader(path.device, header).Prefixed(prefix));
       continue;
     }
     const int dir_fd = path.directory.get();

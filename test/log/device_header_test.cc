@@ -38,7 +38,7 @@ TEST(DeviceHeaderTest, SegmentsOfAnotherSizeAreRefused) {
       io::File::Open(AT_FDCWD, path, io::Access::kReadWrite, io::Caching::kDirect, &device.file)
           .ok());
   device.size_bytes = kBytes;
-  DeviceIdentity identity;
+  format::DeviceHeader identity{};
   identity.store_id = 5;
   identity.path_count = 1;
   identity.segment_bytes = SegmentBytes(100);
@@ -47,7 +47,7 @@ TEST(DeviceHeaderTest, SegmentsOfAnotherSizeAreRefused) {
   uint32_t found = 0;
   ASSERT_TRUE(CheckDeviceHeader(device, identity, Code::kInvalidArgument, &found).ok());
   EXPECT_EQ(found, identity.segment_count);
-  DeviceIdentity other = identity;
+  format::DeviceHeader other = identity;
   other.segment_bytes = SegmentBytes(512);
   EXPECT_EQ(CheckDeviceHeader(device, other, Code::kInvalidArgument, &found).code(),
             Code::kNotSupported);
