@@ -55,7 +55,7 @@ Status MakeCheckpoint(const Options& options, BucketLog* log, EnsureIndexFn ensu
   // Shared logs must hold all records, and a store that is only read may have some staged.
   const bool clones = how.reflink && !options.read_only;
   return WithFreshViews([&](bool* is_stale) {
-    return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
+    return MakeFilledStore(made, dir, Publishing::kFromUnfinished, [&](StoreFiles* to) {
       bool cloned = false;
       if (clones) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
       return cloned ? Status::Ok()

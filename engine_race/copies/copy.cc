@@ -31,7 +31,7 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, read));
   const Options copied = WithGeometryOf(source.identity.geometry, options);
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(copied));
-  return MakeFilledStore(copied, to, [&](StoreFiles* copy) {
+  return MakeFilledStore(copied, to, Publishing::kUsual, [&](StoreFiles* copy) {
     std::vector<uint64_t> record_counts(copy->identity.geometry.bucket_count);
     const auto make_sink = [&](std::unique_ptr<RecordSink>* sink) {
       return BucketFill::Make(*copy, &record_counts, sink);

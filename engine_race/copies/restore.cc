@@ -69,11 +69,12 @@ Status RestoreStore(const Options& options, const std::string& backup, const std
   Options made = WithGeometryOf(chain.newest().geometry, options);
   made.paths.clear();
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(made));
-  ENGINE_RACE_RETURN_IF_ERROR(MakeReplaceableStore(made, to, [&](StoreFiles* files) {
-    std::vector<uint64_t> record_counts(files->identity.geometry.bucket_count);
-    ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, files, &record_counts));
-    return WriteNewCounts(*files, record_counts, /*page_cache_id=*/0);
-  }));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      MakeFilledStore(made, to, Publishing::kFromUnfinished, [&](StoreFiles* files) {
+        std::vector<uint64_t> record_counts(files->identity.geometry.bucket_count);
+        ENGINE_RACE_RETURN_IF_ERROR(WalkChain(chain, on_progress, files, &record_counts));
+        return WriteNewCounts(*files, record_counts, /*page_cache_id=*/0);
+      }));
   chain.newest().Describe(report);
   return Status::Ok();
 }

@@ -32,10 +32,6 @@ Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& reco
 // creation left are replaced. kNotFound unless the options ask for a new store; kCorruption when
 // there are records; kInvalidArgument for a path of another store. Other files in a directory are
 // kInvalidArgument, too, unless the options allow them.
-//
-// kFromUnfinished: the manifest is there under another name while the store is made, and openings
-// refuse the directory. Not for a store with paths.
-enum class Publishing { kUsual, kFromUnfinished };
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
                    StoreFiles* files, Publishing publishing = Publishing::kUsual);
 

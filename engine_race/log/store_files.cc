@@ -128,24 +128,26 @@ Status LockToRead(const Options& options, StoreFiles* files) {
   return ReadManifest(dir_fd, &files->identity);
 }
 
-enum class Leftovers { kRefused, kRemoved };
-
 // Opens and locks `dir`, in which there must be nothing but what the file system itself makes.
-Status LockEmptyDirectory(const Options& options, const std::string& dir, Leftovers leftovers,
+Status LockEmptyDirectory(const Options& options, const std::string& dir, Publishing publishing,
                           StoreFiles* files) {
   ENGINE_RACE_RETURN_IF_ERROR(
       sys::OpenDirectory(dir, /*create=*/true, &files->directory, options.directory_mode));
   const int dir_fd = files->directory.get();
   const Status found = LockToWrite(options, files);
   if (!found.ok() && found.code() != Code::kNotFound) return found;
-  if (leftovers == Leftovers::kRemoved && !found.ok()) {
-    ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinished(dir_fd));
-  }
+  const bool may_be_unfinished = publishing == Publishing::kFromUnfinished && !found.ok();
+  if (may_be_unfinished) ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinished(dir_fd));
   // Of an unfinished store, the first name. It is replaced before it is used.
-  const bool may_be_unfinished = leftovers == Leftovers::kRemoved && !found.ok();
   return RefuseOtherFiles(dir_fd, dir, [may_be_unfinished](const std::string& name) {
     return may_be_unfinished && name == format::kManifestTempName;
   });
+}
+
+// The store is there.
+void SettleLocks(StoreFiles* files) {
+  files->lock.Settle();
+  files->slots.SettleLocks();
 }
 
 }  // namespace
@@ -193,8 +195,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
       ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, files->identity, options.file_mode));
     }
   }
-  files->lock.Settle();
-  files->slots.SettleLocks();
+  SettleLocks(files);
   for (const ValuePath& path : files->slots.paths()) {
     if (files->slots.value_file(path.first_file).direct()) continue;
     Log(options.log, LogLevel::kWarning,
@@ -204,29 +205,18 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   return Status::Ok();
 }
 
-Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill) {
+Status MakeFilledStore(const Options& options, const std::string& dir, Publishing publishing,
+                       const FillFn& fill) {
+  const bool is_unfinished = publishing == Publishing::kFromUnfinished;
+  ENGINE_RACE_ASSERT(options.paths.empty() || !is_unfinished);
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, Leftovers::kRefused, &files));
-  ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, &files));
-  files.lock.Settle();
-  files.slots.SettleLocks();
-  return Status::Ok();
-}
-
-Status MakeReplaceableStore(const Options& options, const std::string& dir, const FillFn& fill) {
-  ENGINE_RACE_ASSERT(options.paths.empty());
-  StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, Leftovers::kRemoved, &files));
-  Status made = CreateStore(options, dir, fill, &files, Publishing::kFromUnfinished);
-  if (!made.ok()) {
-    // What stays all the same is refused by openings, and removed by the next call. The first
-    // failure is the one to tell.
-    static_cast<void>(RemoveUnfinished(files.directory.get()).ok());
-    return made;
-  }
-  files.lock.Settle();
-  files.slots.SettleLocks();
-  return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, publishing, &files));
+  Status made = CreateStore(options, dir, fill, &files, publishing);
+  if (made.ok()) SettleLocks(&files);
+  // What stays all the same is refused by openings, and removed by the next call. The first failure
+  // is the one to tell.
+  if (!made.ok() && is_unfinished) static_cast<void>(RemoveUnfinished(files.directory.get()).ok());
+  return made;
 }
 
 Status VisitProbeFiles(const StoreFiles& files,
@@ -263,8 +253,7 @@ Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const 
   ENGINE_RACE_RETURN_IF_ERROR(LockToWrite(options, files, DirectoryLock::Purpose::kRecovery));
   bool moved = false;
   ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(options, io::Access::kReadWrite, files, &moved));
-  files->lock.Settle();
-  files->slots.SettleLocks();
+  SettleLocks(files);
   return Status::Ok();
 }
 

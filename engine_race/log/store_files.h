@@ -48,16 +48,17 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
 // Writes what a new store is to hold. May change the ids in files->identity.
 using FillFn = std::function<Status(StoreFiles* files)>;
 
+// kFromUnfinished: while the store is made its manifest is there under another name, and openings
+// refuse the directory. Another call replaces what an interrupted one has left, and a failed call
+// removes all that it has made, but for the directory. Not for a store with paths.
+enum class Publishing { kUsual, kFromUnfinished };
+
 // Makes a new store in `dir`, which must be missing or empty (kInvalidArgument), and locks it
 // meanwhile. `fill` writes the content: records into the logs, and a line of counts for each
 // bucket. All of that is synced before the manifest makes it a store. A failed or interrupted
 // creation leaves no store.
-Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill);
-
-// MakeFilledStore for a store without paths. While it is made, the directory holds its manifest
-// under another name. Openings then refuse the directory, and another call replaces what an
-// interrupted one has left. A failed call removes all that it has made, but for the directory.
-Status MakeReplaceableStore(const Options& options, const std::string& dir, const FillFn& fill);
+Status MakeFilledStore(const Options& options, const std::string& dir, Publishing publishing,
+                       const FillFn& fill);
 
 // Calls `visit` with a file for each directory or device that logs lie in. Each file is opened as
 // the logs are and has at least 4 KiB. They are the markers of paths or whole devices, and then the
