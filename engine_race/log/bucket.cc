@@ -60,6 +60,21 @@ bool Bucket::Adopt(const Geometry& geometry, const BucketState& state) {
   return true;
 }
 
+// Readers may have the runs: these stay where they are.
+void Bucket::AdoptTable(SlotTable adopted) {
+  const std::vector<Row>& rows = adopted.rows();
+  if (adopted.has_rows()) {
+    if (owned_run_slots == nullptr) {
+      owned_run_slots = std::make_unique<RunSlots>(adopted.row_records());
+    }
+    for (uint32_t row = 0; row < rows.size(); ++row) owned_run_slots->Set(row, rows[row]);
+    // Release, both: pair with the acquires in SlotEnd and in Logged.
+    published_row_end.store(rows.size(), std::memory_order_release);
+    run_slots.store(owned_run_slots.get(), std::memory_order_release);
+  }
+  table = std::move(adopted);
+}
+
 // A group is written from the synced watermark on, so its staged beginning is not read again.
 bool Bucket::IsStagingIdle() const {
   return !held && record_count == synced_watermark && values.IsIdle() && keys.IsIdle();

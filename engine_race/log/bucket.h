@@ -31,7 +31,6 @@ class AppendListener;
 
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
-  static constexpr size_t kLineBytes = 64;
   Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
   const Lane& LaneOf(LaneKind kind) const { return kind == LaneKind::kValues ? values : keys; }
 
@@ -61,10 +60,8 @@ struct alignas(64) Bucket {
   }
   // See BucketLog. Sequentially consistent: pairs with RowMover::CanRelease.
   uint64_t ReuseCount() const { return reuse_count.load(std::memory_order_seq_cst); }
-  bool HasRows() const {
-    // Acquire, as in Logged.
-    return run_slots.load(std::memory_order_acquire) != nullptr;
-  }
+  // Acquire, as in Logged.
+  bool HasRows() const { return run_slots.load(std::memory_order_acquire) != nullptr; }
 
   // A full group that no thread writes yet: just filled, or its write failed. False: there is none.
   bool FindIdleGroup(FullGroup* full) const;
@@ -97,6 +94,9 @@ struct alignas(64) Bucket {
   // Under the mutex, while the lanes are idle: takes over counts, watermarks and places, but for
   // published_count. False: the places words name no places, and only the lanes were changed.
   bool Adopt(const Geometry& geometry, const BucketState& state);
+  // Under the mutex: takes over the rows of another opening, and shows their runs to readers that
+  // hold no lock. May throw std::bad_alloc.
+  void AdoptTable(SlotTable adopted);
   // Under the mutex: records below this are in the log, and are read from there alone.
   uint64_t LoggedCount(LaneKind kind) const {
     return std::max(LaneOf(kind).watermark(), synced_watermark);
@@ -118,9 +118,8 @@ struct alignas(64) Bucket {
   // Prefetches all cache lines that a write looks at. Caches do not keep those of all buckets.
   void Prefetch() const {
     const char* const end = reinterpret_cast<const char*>(&changed);
-    for (const char* line = reinterpret_cast<const char*>(this); line < end; line += kLineBytes) {
-      __builtin_prefetch(line, /*rw=*/1);
-    }
+    const char* line = reinterpret_cast<const char*>(this);
+    for (; line < end; line += alignof(Bucket)) __builtin_prefetch(line, /*rw=*/1);
   }
 
   // The members that each write looks at come first.

@@ -111,7 +111,6 @@ class Follower {
   // Under the lock of the bucket.
   static void Detach(uint32_t number, Bucket* bucket);
   Status Tell(uint32_t bucket, AppendListener* listener, std::span<const KeyRecord> records);
-  void AdoptTable(Bucket* bucket, SlotTable table) const;
   Status LookForRows();
 
   // These take no lock, or that of a bucket.

@@ -233,7 +233,7 @@ Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecor
       sample->has_table && HasGivenUp(bucket.table, bucket.record_count, sample->state.table);
   *detached = bucket.listener != nullptr && resets;
   if (*detached) Detach(number, &bucket);
-  if (sample->has_table) AdoptTable(&bucket, std::move(sample->state.table));
+  if (sample->has_table) bucket.AdoptTable(std::move(sample->state.table));
   // Nothing is thrown from here on.
   bucket.followed.staged_keys.swap(staged);
   const uint64_t known_count = bucket.record_count;
@@ -275,22 +275,6 @@ Status Follower::Tell(uint32_t number, AppendListener* listener,
     listener->OnAppend(number, record);
   }
   return Status::Ok();
-}
-
-// Under the bucket's lock. Readers without it have the runs, which stay where they are.
-void Follower::AdoptTable(Bucket* bucket, SlotTable table) const {
-  if (table.has_rows()) {
-    if (bucket->owned_run_slots == nullptr) {
-      bucket->owned_run_slots = std::make_unique<RunSlots>(table.row_records());
-    }
-    for (uint32_t row = 0; row < table.rows().size(); ++row) {
-      bucket->owned_run_slots->Set(row, table.rows()[row]);
-    }
-    // Release, both: pair with the acquires in Bucket::SlotEnd and Bucket::Logged.
-    bucket->published_row_end.store(table.rows().size(), std::memory_order_release);
-    bucket->run_slots.store(bucket->owned_run_slots.get(), std::memory_order_release);
-  }
-  bucket->table = std::move(table);
 }
 
 }  // namespace engine_race

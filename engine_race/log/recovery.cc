@@ -1,7 +1,6 @@
 #include "engine_race/log/recovery.h"
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <string>
 
@@ -231,24 +230,18 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
 
 void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
   Bucket& bucket = context_.buckets[index];
-  bucket.table = table;
-  bucket.durable_row_end = static_cast<uint32_t>(table.rows().size());
+  bucket.AdoptTable(table);
+  const std::vector<Row>& rows = table.rows();
+  bucket.durable_row_end = static_cast<uint32_t>(rows.size());
   // Of an earlier adoption, before a doubt was found.
   bucket.free_rows.clear();
-  if (!table.has_rows()) return;
-  const Geometry& geometry = context_.geometry();
-  bucket.owned_run_slots = std::make_unique<RunSlots>(geometry.row_records());
-  bucket.row_versions.assign(table.rows().size(), 0);
-  bucket.row_gaps.assign(table.rows().size(), 0);
+  bucket.row_versions.assign(rows.size(), 0);
+  bucket.row_gaps.assign(rows.size(), 0);
   bucket.gap_count = 0;
-  for (uint32_t row = 0; row < table.rows().size(); ++row) {
-    if (table.rows()[row].free()) bucket.free_rows.insert(row);
-    bucket.owned_run_slots->Set(row, table.rows()[row]);
+  for (uint32_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].free()) bucket.free_rows.insert(row);
     bucket.CountGaps(row);
   }
-  // Relaxed: no other thread has seen the log yet.
-  bucket.published_row_end.store(table.rows().size(), std::memory_order_relaxed);
-  bucket.run_slots.store(bucket.owned_run_slots.get(), std::memory_order_relaxed);
 }
 
 // Writes the groups that were full already. One that cannot be written stays staged and readable:
