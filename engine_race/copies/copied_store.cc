@@ -15,12 +15,6 @@ namespace {
 
 // Values of such a piece begin and end with a block, unless it ends a segment.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-constexpr uint64_t kMaxPieceRecords = 8192;
-
-uint64_t PieceValues(const Geometry& geometry) {
-  return std::clamp<uint64_t>(std::bit_floor(kPieceBytes / geometry.slot_bytes()), 1,
-                              kMaxPieceRecords);
-}
 
 // The option that makes groups of values as large as these.
 uint32_t GroupOption(const Geometry& geometry) {
@@ -51,7 +45,7 @@ BucketFill::BucketFill(const StoreFiles& files, std::vector<uint64_t>* record_co
     : files_(files),
       geometry_(files.identity.geometry),
       record_counts_(*record_counts),
-      piece_values_(PieceValues(geometry_)),
+      piece_values_(std::bit_floor(geometry_.RecordsIn(kPieceBytes))),
       piece_keys_(std::max(piece_values_, format::kPageEntries)) {}
 
 Status BucketFill::Init() {

@@ -27,12 +27,8 @@
 namespace engine_race {
 namespace {
 
-// How many records are verified together: 1 MiB of values or one, and their entries.
-uint64_t PieceRecords(const Geometry& geometry) {
-  constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-  constexpr uint64_t kMaxRecords = 8192;
-  return std::clamp<uint64_t>(kPieceBytes / geometry.slot_bytes(), 1, kMaxRecords);
-}
+// Values that are verified together, with their entries.
+constexpr uint64_t kVerifiedBytes = uint64_t{1} << 20;
 
 // The store, and what all threads add to.
 struct Walk {
@@ -102,7 +98,7 @@ class BucketVerifier {
   explicit BucketVerifier(Walk* walk)
       : walk_(walk),
         geometry_(walk->files.identity.geometry),
-        piece_records_(PieceRecords(geometry_)),
+        piece_records_(geometry_.RecordsIn(kVerifiedBytes)),
         tail_(walk->files, walk->staging, walk->journal) {}
 
   // `make_sink` may be empty.

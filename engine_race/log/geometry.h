@@ -61,6 +61,12 @@ struct Geometry {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
   }
 
+  // Records whose values are read or written together: of so many bytes, or one.
+  uint64_t RecordsIn(uint64_t bytes) const {
+    constexpr uint64_t kMostRecords = 8192;
+    return std::clamp<uint64_t>(bytes / slot_bytes(), 1, kMostRecords);
+  }
+
   // Whether a slot has a whole block of its own, which a hole gives back.
   bool slots_have_blocks() const { return layout.is_aligned() || slot_bytes() >= 2 * kIoAlignment; }
 

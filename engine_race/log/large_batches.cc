@@ -18,11 +18,10 @@ namespace engine_race {
 namespace {
 
 // How many records are written together: 1 MiB of values, at least a few.
-constexpr uint32_t kPieceBytes = uint32_t{1} << 20;
-constexpr uint32_t kLeastPieceRecords = 4;
-constexpr uint32_t kMostPieceRecords = 8192;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+constexpr uint64_t kLeastPieceRecords = 4;
 uint32_t PieceRecords(const Geometry& geometry) {
-  return std::clamp(kPieceBytes / geometry.slot_bytes(), kLeastPieceRecords, kMostPieceRecords);
+  return static_cast<uint32_t>(std::max(geometry.RecordsIn(kPieceBytes), kLeastPieceRecords));
 }
 
 // Counts one for as long as it lives. Relaxed: advice.

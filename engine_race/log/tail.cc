@@ -12,10 +12,10 @@
 namespace engine_race {
 
 Status TailReader::Init() {
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &logged_keys_));
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &staged_keys_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &logged_keys_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &staged_keys_));
   const uint64_t slot_bytes = files_.identity.geometry.slot_bytes();
-  piece_records_ = std::max<uint64_t>(kPieceBytes / slot_bytes, 1);
+  piece_records_ = files_.identity.geometry.RecordsIn(kPieceBytes);
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(piece_records_ * slot_bytes, false, &logged_values_));
   return Region::Allocate(slot_bytes, false, &other_value_);
@@ -31,8 +31,8 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
                                                 : files_.identity.geometry.bucket_capacity_records;
   *cut = state.synced_watermark;
   while (*cut < bound) {
-    const uint64_t page_begin = *cut / kPageEntries * kPageEntries;
-    const uint64_t page_end = std::min(page_begin + kPageEntries, bound);
+    const uint64_t page_begin = *cut / format::kPageEntries * format::kPageEntries;
+    const uint64_t page_end = std::min(page_begin + format::kPageEntries, bound);
     ENGINE_RACE_RETURN_IF_ERROR(LoadKeys(page_begin));
     ENGINE_RACE_RETURN_IF_ERROR(WalkPage(*cut, page_end, visit, cut));
     if (*cut < page_end) break;
@@ -43,15 +43,16 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
 
 Status TailReader::LoadKeys(uint64_t first_in_page) {
   const Geometry& geometry = files_.identity.geometry;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      ReadLoggedKeys(files_, bucket_, state_.table, first_in_page, first_in_page + kPageEntries,
-                     reinterpret_cast<format::KeyEntry*>(logged_keys_.data())));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedKeys(
+      files_, bucket_, state_.table, first_in_page, first_in_page + format::kPageEntries,
+      reinterpret_cast<format::KeyEntry*>(logged_keys_.data())));
   const uint32_t place = PlaceInWord(state_.key_places, first_in_page / geometry.keys_per_group());
   if (place >= format::kKeyPlaces) {
-    std::memset(staged_keys_.data(), 0, kMinGroupBytes);
+    std::memset(staged_keys_.data(), 0, staged_keys_.size());
     return Status::Ok();
   }
-  return staging_.ReadKeys(bucket_, place, first_in_page % geometry.keys_per_group(), kPageEntries,
+  return staging_.ReadKeys(bucket_, place, first_in_page % geometry.keys_per_group(),
+                           format::kPageEntries,
                            reinterpret_cast<format::KeyEntry*>(staged_keys_.data()));
 }
 
@@ -63,7 +64,7 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
            files_.identity.geometry.IsIn(bucket_, found->record.key);
   };
   const auto entry_of = [sequence](const Region& page) {
-    return reinterpret_cast<const format::KeyEntry*>(page.data())[sequence % kPageEntries];
+    return reinterpret_cast<const format::KeyEntry*>(page.data())[sequence % format::kPageEntries];
   };
   const JournalReplay::Record* const journaled = journal_.Find(bucket_, sequence);
   // A staged entry that nothing counts may be of a batch that never was committed.
@@ -115,7 +116,7 @@ Status TailReader::FindValue(const char* logged, TailRecord* found) {
 
 // Records [begin, page_end) of the page that LoadKeys has loaded.
 Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut) {
-  ENGINE_RACE_ASSERT(begin / kPageEntries == (page_end - 1) / kPageEntries);
+  ENGINE_RACE_ASSERT(begin / format::kPageEntries == (page_end - 1) / format::kPageEntries);
   const uint64_t slot_bytes = files_.identity.geometry.slot_bytes();
   TailRecord found;
   uint64_t keys_end = begin;

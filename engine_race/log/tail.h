@@ -52,8 +52,6 @@ class TailReader {
  private:
   // Values are read by so many bytes, or one by one.
   static constexpr uint64_t kPieceBytes = uint64_t{512} << 10;
-  // Records are looked at by the key page.
-  static constexpr uint32_t kPageEntries = kMinGroupBytes / sizeof(format::KeyEntry);
 
   Status LoadKeys(uint64_t first_in_page);
   bool FindEntry(uint64_t sequence, TailRecord* found) const;
