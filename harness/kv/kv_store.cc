@@ -89,10 +89,7 @@ class EngineStore final : public KvStore {
   }
 
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    auto made = std::make_unique<EngineCursor>();
-    ENGINE_RACE_RETURN_IF_ERROR(made->Open(store_.get()));
-    *cursor = std::move(made);
-    return Status::Ok();
+    return OpenInto(cursor, std::make_unique<EngineCursor>(), store_.get());
   }
 
   Status Sync() override { return store_->Sync(); }
@@ -117,6 +114,18 @@ class EngineStore final : public KvStore {
 };
 
 }  // namespace
+
+Status KvStore::Walk(KvCursor* cursor, VisitFn visit) {
+  for (cursor->SeekToFirst(); cursor->Valid(); cursor->Next()) {
+    const char* const value = cursor->Value();
+    if (value == nullptr) {
+      const Status status = cursor->Error();
+      return status.ok() ? Status::Corruption("a record of another size") : status;
+    }
+    visit(cursor->Key(), value);
+  }
+  return cursor->Error();
+}
 
 Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
   StoreFiles files;

@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/function_ref.h"
@@ -62,7 +63,11 @@ class KvStore {
   }
   // Visits every record in order, as fast as the store can while other threads do the same. An
   // exception of `visit` ends the scan and reaches the caller.
-  virtual Status ScanAll(VisitFn visit) = 0;
+  virtual Status ScanAll(VisitFn visit) {
+    std::unique_ptr<KvCursor> cursor;
+    ENGINE_RACE_RETURN_IF_ERROR(NewCursor(&cursor));
+    return Walk(cursor.get(), visit);
+  }
   virtual Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
   // Once OK, what was written before outlives a power loss.
   virtual Status Sync() = 0;
@@ -81,10 +86,20 @@ class KvStore {
  protected:
   explicit KvStore(uint32_t value_bytes) : value_bytes_(value_bytes) {}
   static Status TooFewCodes() { return Status::InvalidArgument("fewer codes than keys"); }
+  // Visits every record that the cursor finds.
+  static Status Walk(KvCursor* cursor, VisitFn visit);
 
  private:
   const uint32_t value_bytes_;
 };
+
+// Opens a store or a cursor that was just made, and gives it away.
+template <typename Made, typename Base, typename... Args>
+Status OpenInto(std::unique_ptr<Base>* given, std::unique_ptr<Made> made, const Args&... args) {
+  ENGINE_RACE_RETURN_IF_ERROR(made->Open(args...));
+  *given = std::move(made);
+  return Status::Ok();
+}
 
 // As PutInto of this engine's stores.
 inline auto PutInto(KvStore* store) {

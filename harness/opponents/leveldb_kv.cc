@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "harness/opponents/lsm_cursor.h"
 #include "harness/opponents/peers.h"
@@ -48,12 +47,16 @@ int MaxOpenFiles(const KvOptions& kv) {
   return static_cast<int>(std::min(std::max(2 * file_count, kDefault), AllowedFiles()));
 }
 
+// Most tables are mapped, so that the page cache has their blocks. The rest comes through this.
+uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 8; }
+
 class LevelKv final : public KvStore {
  public:
-  // Cache and filter outlive the database.
-  LevelKv(uint32_t value_bytes, std::unique_ptr<leveldb::Cache> cache,
-          std::unique_ptr<const leveldb::FilterPolicy> filter)
-      : KvStore(value_bytes), cache_(std::move(cache)), filter_(std::move(filter)) {}
+  explicit LevelKv(const KvOptions& kv)
+      : KvStore(kv.value_bytes),
+        cache_bytes_(CacheBytes(kv.memory_budget_bytes)),
+        cache_(leveldb::NewLRUCache(cache_bytes_)),
+        filter_(leveldb::NewBloomFilterPolicy(kFilterBitsPerKey)) {}
 
   Status Open(const KvOptions& kv) {
     options_.create_if_missing = true;
@@ -64,15 +67,11 @@ class LevelKv final : public KvStore {
         std::clamp<uint64_t>(kv.memory_budget_bytes / 16, kMiB, kMaxWriteBufferBytes);
     options_.max_file_size = kFileBytes;
     options_.max_open_files = MaxOpenFiles(kv);
-    cache_bytes_ = CacheBytes(kv.memory_budget_bytes);
     leveldb::DB* db = nullptr;
     const leveldb::Status opened = leveldb::DB::Open(options_, kv.dir, &db);
     db_.reset(db);
     return FromLsm(kName, opened);
   }
-
-  // Most tables are mapped, so that the page cache has their blocks. The rest comes through this.
-  static uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 8; }
 
   Status Put(uint64_t key, const char* value) override {
     return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
@@ -89,13 +88,10 @@ class LevelKv final : public KvStore {
   Status ScanAll(VisitFn visit) override {
     leveldb::ReadOptions options;
     options.fill_cache = false;
-    const std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(options));
-    return ScanLsm(kName, iterator.get(), value_bytes(), visit);
+    return Walk(CursorWith(options).get(), visit);
   }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(read_options_));
-    *cursor = std::make_unique<LsmCursor<leveldb::Iterator, Slice>>(kName, std::move(iterator),
-                                                                    value_bytes());
+    *cursor = CursorWith(read_options_);
     return Status::Ok();
   }
   // A synchronous write flushes the log, and with it all writes before.
@@ -135,9 +131,14 @@ class LevelKv final : public KvStore {
   }
 
  private:
+  std::unique_ptr<KvCursor> CursorWith(const leveldb::ReadOptions& options) const {
+    return NewLsmCursor<leveldb::Iterator, Slice>(kName, db_.get(), options, value_bytes());
+  }
+
+  // Cache and filter outlive the database.
+  const uint64_t cache_bytes_;
   const std::unique_ptr<leveldb::Cache> cache_;
   const std::unique_ptr<const leveldb::FilterPolicy> filter_;
-  uint64_t cache_bytes_ = 0;
   leveldb::Options options_;
   const leveldb::ReadOptions read_options_;
   const leveldb::WriteOptions write_options_;
@@ -147,14 +148,7 @@ class LevelKv final : public KvStore {
 }  // namespace
 
 Status OpenLevelDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  std::unique_ptr<leveldb::Cache> cache(
-      leveldb::NewLRUCache(LevelKv::CacheBytes(options.memory_budget_bytes)));
-  std::unique_ptr<const leveldb::FilterPolicy> filter(
-      leveldb::NewBloomFilterPolicy(kFilterBitsPerKey));
-  auto opened = std::make_unique<LevelKv>(options.value_bytes, std::move(cache), std::move(filter));
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
-  *store = std::move(opened);
-  return Status::Ok();
+  return OpenInto(store, std::make_unique<LevelKv>(options), options);
 }
 
 }  // namespace engine_race::harness

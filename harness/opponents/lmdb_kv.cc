@@ -97,17 +97,8 @@ class LmdbKv final : public KvStore {
     }
     return Status::Ok();
   }
-  Status ScanAll(VisitFn visit) override {
-    Cursor cursor(this);
-    ENGINE_RACE_RETURN_IF_ERROR(cursor.Open());
-    for (cursor.SeekToFirst(); cursor.Valid(); cursor.Next()) visit(cursor.Key(), cursor.Value());
-    return cursor.Error();
-  }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    auto opened = std::make_unique<Cursor>(this);
-    ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
-    *cursor = std::move(opened);
-    return Status::Ok();
+    return OpenInto(cursor, std::make_unique<Cursor>(this));
   }
   Status Sync() override { return FromLmdb("sync", mdb_env_sync(env_, 1)); }
   Status Close() override {
@@ -275,10 +266,7 @@ class LmdbKv final : public KvStore {
 }  // namespace
 
 Status OpenLmdb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  auto opened = std::make_unique<LmdbKv>(options.value_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
-  *store = std::move(opened);
-  return Status::Ok();
+  return OpenInto(store, std::make_unique<LmdbKv>(options.value_bytes), options);
 }
 
 }  // namespace engine_race::harness

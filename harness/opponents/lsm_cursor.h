@@ -54,7 +54,8 @@ class LsmCursor final : public KvCursor {
   uint64_t Key() override { return DecodeKey(iterator_->key().data()); }
   const char* Value() override {
     const Slice value = iterator_->value();
-    return value.size() == value_bytes_ ? value.data() : nullptr;
+    const bool is_whole = iterator_->key().size() == kKeyBytes && value.size() == value_bytes_;
+    return is_whole ? value.data() : nullptr;
   }
   Status Error() override { return FromLsm(what_, iterator_->status()); }
 
@@ -64,19 +65,12 @@ class LsmCursor final : public KvCursor {
   const std::unique_ptr<Iterator> iterator_;
 };
 
-// Visits every record that the iterator finds.
-template <typename Iterator>
-Status ScanLsm(const char* what, Iterator* iterator, uint32_t value_bytes, KvStore::VisitFn visit) {
-  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-    const auto key = iterator->key();
-    const auto value = iterator->value();
-    if (key.size() != kKeyBytes || value.size() != value_bytes) {
-      if (!iterator->status().ok()) break;
-      return Status::Corruption(std::string(what) + ": a record of another size");
-    }
-    visit(DecodeKey(key.data()), value.data());
-  }
-  return FromLsm(what, iterator->status());
+// A cursor over a database that outlives it.
+template <typename Iterator, typename Slice, typename Database, typename ReadOptions>
+std::unique_ptr<KvCursor> NewLsmCursor(const char* what, Database* db, const ReadOptions& options,
+                                       uint32_t value_bytes) {
+  std::unique_ptr<Iterator> iterator(db->NewIterator(options));
+  return std::make_unique<LsmCursor<Iterator, Slice>>(what, std::move(iterator), value_bytes);
 }
 
 }  // namespace engine_race::harness

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "engine_race/base/key.h"
@@ -37,7 +36,8 @@ class Points final : public RocksPoints {
     }
   }
 
-  Status Fill(const std::string& dir) {
+  // Fills the new database.
+  Status Open(const std::string& dir) {
     constexpr uint32_t kBatchRecords = 1000;
     rocksdb::Options options = Options();
     // Filled in order.
@@ -155,7 +155,8 @@ class Points final : public RocksPoints {
 // blocks are the library's defaults. There are no filters: an iterator does not use them.
 class Ranges final : public RocksRanges {
  public:
-  Status Fill(const std::string& dir, std::span<const uint64_t> keys) {
+  // Fills the new database.
+  Status Open(const std::string& dir, std::span<const uint64_t> keys) {
     // Several tables of the last level, as a compaction would leave them.
     constexpr uint64_t kKeysPerTable = 4000000;
     rocksdb::BlockBasedTableOptions table = RocksTable(cache_);
@@ -228,7 +229,8 @@ class Records final : public RocksRecords {
         values_in_tables_(shape.values_in_tables),
         cache_(rocksdb::NewLRUCache(shape.cache_bytes)) {}
 
-  Status Fill(const std::string& dir, const RocksRecordsShape& shape) {
+  // Fills the new database.
+  Status Open(const std::string& dir, const RocksRecordsShape& shape) {
     constexpr uint32_t kBatchRecords = 256;
     const rocksdb::Options options = Options();
     ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options, dir));
@@ -249,10 +251,8 @@ class Records final : public RocksRecords {
   }
 
   std::unique_ptr<KvCursor> NewCursor() override {
-    std::unique_ptr<rocksdb::Iterator> iterator(
-        database_.db()->NewIterator(rocksdb::ReadOptions()));
-    return std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>("RocksDB", std::move(iterator),
-                                                                 value_bytes_);
+    return NewLsmCursor<rocksdb::Iterator, Slice>("RocksDB", database_.db(), rocksdb::ReadOptions(),
+                                                  value_bytes_);
   }
 
   nlohmann::json Describe() const override {
@@ -298,29 +298,21 @@ class Records final : public RocksRecords {
   RocksDatabase database_;
 };
 
-// Fills what was made, and gives it away.
-template <typename Made, typename Base, typename... Args>
-Status Filled(std::unique_ptr<Made> made, std::unique_ptr<Base>* given, const Args&... args) {
-  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(args...));
-  *given = std::move(made);
-  return Status::Ok();
-}
-
 }  // namespace
 
 Status MakeRocksPoints(const std::string& dir, const L1Records& records, RocksForm form,
                        std::unique_ptr<RocksPoints>* points) {
-  return Filled(std::make_unique<Points>(records, form), points, dir);
+  return OpenInto(points, std::make_unique<Points>(records, form), dir);
 }
 
 Status MakeRocksRanges(const std::string& dir, std::span<const uint64_t> keys,
                        std::unique_ptr<RocksRanges>* ranges) {
-  return Filled(std::make_unique<Ranges>(), ranges, dir, keys);
+  return OpenInto(ranges, std::make_unique<Ranges>(), dir, keys);
 }
 
 Status MakeRocksRecords(const std::string& dir, const RocksRecordsShape& shape,
                         std::unique_ptr<RocksRecords>* made) {
-  return Filled(std::make_unique<Records>(shape), made, dir, shape);
+  return OpenInto(made, std::make_unique<Records>(shape), dir, shape);
 }
 
 }  // namespace engine_race::harness

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "harness/opponents/lsm_cursor.h"
@@ -101,14 +100,16 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
 
 class RocksKv final : public KvStore {
  public:
-  RocksKv(const KvOptions& kv, rocksdb::Options options)
-      : KvStore(kv.value_bytes), options_(std::move(options)) {
+  explicit RocksKv(const KvOptions& kv)
+      : KvStore(kv.value_bytes),
+        options_(OptionsOf(kv, rocksdb::NewLRUCache(CacheBytes(kv.memory_budget_bytes)),
+                           /*is_new=*/!std::filesystem::exists(kv.dir + "/CURRENT"))) {
     write_options_.disableWAL = kv.lacks_log_and_checksums;
     read_options_.verify_checksums = !kv.lacks_log_and_checksums;
   }
 
-  Status Open(const std::string& dir) {
-    ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options_, dir));
+  Status Open(const KvOptions& kv) {
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options_, kv.dir));
     db_ = database_.db();
     return Status::Ok();
   }
@@ -149,13 +150,10 @@ class RocksKv final : public KvStore {
     // The other threads walk over the same values.
     options.fill_cache = true;
     options.readahead_size = kScanReadaheadBytes;
-    const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
-    return ScanLsm(kName, iterator.get(), value_bytes(), visit);
+    return Walk(CursorWith(options).get(), visit);
   }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(read_options_));
-    *cursor = std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>(kName, std::move(iterator),
-                                                                    value_bytes());
+    *cursor = CursorWith(read_options_);
     return Status::Ok();
   }
   Status Sync() override {
@@ -230,6 +228,10 @@ class RocksKv final : public KvStore {
   }
 
  private:
+  std::unique_ptr<KvCursor> CursorWith(const rocksdb::ReadOptions& options) const {
+    return NewLsmCursor<rocksdb::Iterator, Slice>(kName, db_, options, value_bytes());
+  }
+
   RocksDatabase database_;
   rocksdb::DB* db_ = nullptr;  // of the open database
   const rocksdb::Options options_;
@@ -240,13 +242,7 @@ class RocksKv final : public KvStore {
 }  // namespace
 
 Status OpenRocksDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  const bool is_new = !std::filesystem::exists(options.dir + "/CURRENT");
-  const rocksdb::Options rocks_options =
-      OptionsOf(options, rocksdb::NewLRUCache(CacheBytes(options.memory_budget_bytes)), is_new);
-  auto opened = std::make_unique<RocksKv>(options, rocks_options);
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options.dir));
-  *store = std::move(opened);
-  return Status::Ok();
+  return OpenInto(store, std::make_unique<RocksKv>(options), options);
 }
 
 }  // namespace engine_race::harness

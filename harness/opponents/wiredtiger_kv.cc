@@ -124,26 +124,8 @@ class WiredKv final : public KvStore {
     }
     return Status::Ok();
   }
-  Status ScanAll(VisitFn visit) override {
-    HandleLease handle(this);
-    ENGINE_RACE_RETURN_IF_ERROR(handle.Take());
-    for (;;) {
-      const Status moved = FromWiredTiger("next", handle->cursor->next(handle->cursor));
-      if (moved.code() == Code::kNotFound) return Status::Ok();
-      ENGINE_RACE_RETURN_IF_ERROR(moved);
-      uint64_t key = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(handle->Key(&key));
-      Status status;
-      const char* const value = handle->Value(value_bytes(), &status);
-      if (value == nullptr) return status;
-      visit(key, value);
-    }
-  }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    auto opened = std::make_unique<Cursor>(this);
-    ENGINE_RACE_RETURN_IF_ERROR(opened->Open());
-    *cursor = std::move(opened);
-    return Status::Ok();
+    return OpenInto(cursor, std::make_unique<Cursor>(this));
   }
   Status Sync() override { return FlushLog("sync=on"); }
   Status Close() override {
@@ -346,10 +328,7 @@ class WiredKv final : public KvStore {
 }  // namespace
 
 Status OpenWiredTiger(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  auto opened = std::make_unique<WiredKv>(options.value_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
-  *store = std::move(opened);
-  return Status::Ok();
+  return OpenInto(store, std::make_unique<WiredKv>(options.value_bytes), options);
 }
 
 }  // namespace engine_race::harness
