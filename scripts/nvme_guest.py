@@ -2,7 +2,7 @@
 """Boots a QEMU guest with emulated NVMe disks and runs the tests that need such disks.
 
 The tests are of reads by NVMe commands past the block layer and of a store over raw devices, see
-harness/guest/nvme_test.h. The figures that it prints are of an emulated machine: they show only
+harness/guest/system.h. The figures that it prints are of an emulated machine: they show only
 that every back end works.
 
 The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherwise,

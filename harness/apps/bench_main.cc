@@ -12,7 +12,6 @@
 
 #include "engine_race/base/named_options.h"
 #include "harness/bench/session.h"
-#include "harness/bench/store_dir.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"

@@ -15,7 +15,6 @@
 
 #include <unistd.h>
 
-#include "harness/crash/check.h"
 #include "harness/crash/trial.h"
 #include "harness/measure/table.h"
 #include "harness/system/command_line.h"

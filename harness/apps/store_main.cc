@@ -16,7 +16,7 @@
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
 #include "harness/tools/store_command.h"
-#include "harness/tools/store_transfer.h"
+#include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {
 namespace {

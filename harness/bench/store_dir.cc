@@ -1,4 +1,4 @@
-#include "harness/bench/store_dir.h"
+#include "harness/bench/session.h"
 
 #include <fcntl.h>
 

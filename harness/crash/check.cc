@@ -1,4 +1,4 @@
-#include "harness/crash/check.h"
+#include "harness/crash/trial.h"
 
 #include <algorithm>
 #include <cinttypes>

@@ -10,7 +10,6 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
-#include "harness/crash/check.h"
 
 namespace engine_race::crash {
 namespace {

@@ -1,6 +1,5 @@
-// The first process of a guest. pc_test says which test: "nvme" (nvme_test.h), "numa"
-// (system.h), or nothing for a power cut (power_plan.h).
-#include "harness/guest/nvme_test.h"
+// The first process of a guest. pc_test says which test: "nvme" or "numa" (system.h), or nothing
+// for a power cut (power_plan.h).
 #include "harness/guest/power_plan.h"
 #include "harness/guest/system.h"
 

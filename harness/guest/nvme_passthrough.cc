@@ -8,7 +8,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/io/block_device.h"
 #include "harness/data/mix.h"
-#include "harness/guest/nvme_test.h"
+#include "harness/guest/system.h"
 #include "harness/lab/passthrough.h"
 
 namespace engine_race::guest {

@@ -22,7 +22,6 @@
 #include "engine_race/io/block_device.h"
 #include "engine_race/io/read_queue.h"
 #include "harness/data/mix.h"
-#include "harness/guest/nvme_test.h"
 #include "harness/guest/system.h"
 #include "harness/lab/passthrough.h"
 

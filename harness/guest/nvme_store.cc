@@ -1,5 +1,4 @@
 // The init of NVMe guests, and its checks of a store whose values lie on raw disks.
-#include "harness/guest/nvme_test.h"
 
 #include <sys/mount.h>
 #include <sys/stat.h>

@@ -1,5 +1,3 @@
-#include "harness/tools/store_transfer.h"
-
 #include <fcntl.h>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 
 #include "engine_race/base/options.h"
 #include "harness/experiments/io/lab.h"
-#include "harness/experiments/io/switch.h"
 #include "harness/measure/progress.h"
 #include "harness/system/child_process.h"
 

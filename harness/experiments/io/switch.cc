@@ -1,5 +1,5 @@
 // The tasks that run in user space: coroutines and fibers. Threads are in switch_threads.cc.
-#include "harness/experiments/io/switch.h"
+#include "harness/experiments/io/lab.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

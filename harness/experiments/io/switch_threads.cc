@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
-#include "harness/experiments/io/switch.h"
+#include "harness/experiments/io/lab.h"
 #include "harness/measure/median.h"
 
 namespace engine_race::harness {

@@ -9,7 +9,6 @@
 
 #include "harness/bench/benchmark.h"
 #include "harness/bench/session.h"
-#include "harness/bench/store_dir.h"
 #include "test/harness/bench/memory_store.h"
 
 namespace engine_race::harness {

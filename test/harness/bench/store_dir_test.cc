@@ -1,5 +1,5 @@
 // The directories that benches empty, and those that they leave alone.
-#include "harness/bench/store_dir.h"
+#include "harness/bench/session.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/tools/store_transfer.h"
+#include "harness/tools/store_rows.h"
 #include "test/harness/tools/row_files.h"
 #include "test/harness/tools/transfer_fixture.h"
 #include "test/test_util.h"

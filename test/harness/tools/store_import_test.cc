@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine_race/store.h"
-#include "harness/tools/store_transfer.h"
+#include "harness/tools/store_rows.h"
 #include "test/faults/system_calls.h"
 #include "test/harness/tools/row_files.h"
 #include "test/harness/tools/transfer_fixture.h"

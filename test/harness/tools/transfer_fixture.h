@@ -20,7 +20,7 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
-#include "harness/tools/store_transfer.h"
+#include "harness/tools/store_rows.h"
 #include "test/faults/fault_plan.h"
 #include "test/harness/tools/row_files.h"
 #include "test/test_util.h"
