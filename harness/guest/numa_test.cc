@@ -6,9 +6,7 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine_race/base/placement.h"
@@ -137,8 +135,7 @@ void RunAll(const char* path, const Run& run) {
 
 [[noreturn]] void RunNumaTest() {
   ResetAfter(kLifeMs);
-  ::mkdir(kMountPoint, 0755);
-  if (::mount(kDevice, kMountPoint, "ext4", 0, nullptr) != 0) EndWith("BROKEN no ext4");
+  if (!Mount(kDevice, kMountPoint, "ext4").ok()) EndWith("BROKEN no ext4");
   RunAll("/races", RunRace);
   RunAll("/stores", RunNumaStore);
   EndWith("DONE");

@@ -86,7 +86,7 @@ void SayRate(const std::string& what, double rate) {
       (rate < 0 ? "fails" : std::to_string(std::lround(rate)) + " reads/s"));
 }
 
-std::string WhyNot(const std::string& call) { return call + ": " + std::strerror(errno); }
+Status Refused(const std::string& call) { return Status::FromErrno(call, errno); }
 
 // Loads a module from the initial file system.
 bool LoadModule(const std::string& name) {
@@ -101,29 +101,31 @@ class Raid0 {
     if (fd_.valid()) ::ioctl(fd_.get(), STOP_ARRAY, nullptr);
   }
 
-  std::string Start(const std::vector<std::string>& devices) {
-    if (!LoadModule("md-mod.ko") || !LoadModule("raid0.ko")) return "its modules are not there";
+  Status Start(const std::vector<std::string>& devices) {
+    if (!LoadModule("md-mod.ko") || !LoadModule("raid0.ko")) {
+      return Status::NotSupported("its modules are not there");
+    }
     ::mknod(kPath, S_IFBLK | 0600, makedev(MD_MAJOR, 0));
     fd_ = UniqueFd(::open(kPath, O_RDWR | O_CLOEXEC));
-    if (!fd_.valid()) return WhyNot("open");
+    if (!fd_.valid()) return Refused("open");
     mdu_array_info_t array = {};
     array.minor_version = 90;
     array.nr_disks = array.raid_disks = static_cast<int>(devices.size());
     array.not_persistent = 1;
     array.chunk_size = kChunkBytes;
-    if (::ioctl(fd_.get(), SET_ARRAY_INFO, &array) != 0) return WhyNot("SET_ARRAY_INFO");
+    if (::ioctl(fd_.get(), SET_ARRAY_INFO, &array) != 0) return Refused("SET_ARRAY_INFO");
     for (size_t i = 0; i < devices.size(); ++i) {
       struct stat info;
-      if (::stat(devices[i].c_str(), &info) != 0) return WhyNot("stat");
+      if (::stat(devices[i].c_str(), &info) != 0) return Refused("stat");
       mdu_disk_info_t disk = {};
       disk.number = disk.raid_disk = static_cast<int>(i);
       disk.major = static_cast<int>(major(info.st_rdev));
       disk.minor = static_cast<int>(minor(info.st_rdev));
       constexpr int kActiveInSync = 1 << 1 | 1 << 2;
       disk.state = kActiveInSync;
-      if (::ioctl(fd_.get(), ADD_NEW_DISK, &disk) != 0) return WhyNot("ADD_NEW_DISK");
+      if (::ioctl(fd_.get(), ADD_NEW_DISK, &disk) != 0) return Refused("ADD_NEW_DISK");
     }
-    if (::ioctl(fd_.get(), RUN_ARRAY, nullptr) != 0) return WhyNot("RUN_ARRAY");
+    if (::ioctl(fd_.get(), RUN_ARRAY, nullptr) != 0) return Refused("RUN_ARRAY");
     return {};
   }
 
@@ -134,11 +136,10 @@ class Raid0 {
 };
 
 // Reads random pieces of two sizes with the best queue.
-std::string CompareSizes(const std::string& what, const PlaceFn& piece_place) {
+Status CompareSizes(const std::string& what, const PlaceFn& piece_place) {
   for (const uint32_t size_bytes : {4096u, kChunkBytes}) {
     std::unique_ptr<io::ReadQueue> queue;
-    const Status status = io::ReadQueue::Create({IoBackend::kAuto, kDepth}, &queue);
-    if (!status.ok()) return status.ToString();
+    ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create({IoBackend::kAuto, kDepth}, &queue));
     const double rate = ReadRate(queue.get(), size_bytes, [&](uint64_t number) {
       // The disk and offset of a chunk, and of a piece in it.
       const auto [fd, offset] =
@@ -147,7 +148,7 @@ std::string CompareSizes(const std::string& what, const PlaceFn& piece_place) {
       return std::pair(fd, offset + piece * size_bytes);
     });
     SayRate(what + ", " + std::to_string(size_bytes / 1024) + " KiB, depth 32", rate);
-    if (rate < 0) return what + ": a read fails";
+    if (rate < 0) return Status::IOError(what + ": a read fails");
   }
   return {};
 }
@@ -180,30 +181,25 @@ void CompareBackends(const Disks& disks) {
           ReadRate(queue.get(), kValueBytes, place_on(device.fd.get())));
 }
 
-std::string CompareWithRaid(const Disks& disks) {
+Status CompareWithRaid(const Disks& disks) {
   {
     io::BlockDevice first;
     io::BlockDevice second;
-    if (!io::BlockDevice::Open(disks.first, /*read_only=*/true, &first).ok() ||
-        !io::BlockDevice::Open(disks.second, /*read_only=*/true, &second).ok()) {
-      return "the disks do not open";
-    }
+    ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(disks.first, /*read_only=*/true, &first));
+    ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(disks.second, /*read_only=*/true, &second));
     const int fds[] = {first.file.fd(), second.file.fd()};
-    std::string wrong = CompareSizes("two disks striped by us", [&](uint64_t chunk) {
+    ENGINE_RACE_RETURN_IF_ERROR(CompareSizes("two disks striped by us", [&](uint64_t chunk) {
       return std::pair(fds[chunk % 2], chunk / 2 * kChunkBytes);
-    });
-    if (!wrong.empty()) return wrong;
+    }));
   }
   Raid0 raid;
-  std::string why = raid.Start({disks.first, disks.second});
-  if (!why.empty()) return why;
+  ENGINE_RACE_RETURN_IF_ERROR(raid.Start({disks.first, disks.second}));
   io::BlockDevice array;
-  const Status status = io::BlockDevice::Open(Raid0::kPath, /*read_only=*/true, &array);
-  if (!status.ok()) return status.ToString();
+  ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(Raid0::kPath, /*read_only=*/true, &array));
   // A member of the RAID is in use, although it has no signature.
   io::BlockDevice member;
   if (io::BlockDevice::Open(disks.first, /*read_only=*/false, &member).code() != Code::kIOError) {
-    return "a disk of an array opens for writing";
+    return Status::Corruption("a disk of an array opens for writing");
   }
   return CompareSizes("two disks striped by md RAID-0", [&](uint64_t chunk) {
     return std::pair(array.file.fd(), chunk * kChunkBytes);

@@ -1,10 +1,4 @@
 // The init of NVMe guests, and its checks of a store whose values lie on raw disks.
-
-#include <sys/mount.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -37,29 +31,18 @@ Options StoreOptions() {
   return options;
 }
 
-std::string Failed(const std::string& call, const Status& status) {
-  return call + ": " + status.ToString();
-}
-
 KeyBytes KeyOf(uint64_t number) { return KeyBytes(harness::MixAt(kSeed, number)); }
 
-// Opens a store that must be refused. Returns what is wrong when it is not, or when the error is
-// another one.
-std::string ExpectRefusal(const std::string& device, bool overwrite, Code code,
-                          const std::string& word) {
+// Opens a store that must be refused. An error when it is not, or when its error is another one.
+Status ExpectRefusal(const std::string& device, bool overwrite, Code code,
+                     const std::string& word) {
   Options options = StoreOptions();
   options.paths = {device};
   options.overwrite_devices = overwrite;
   std::unique_ptr<Store> store;
   const Status status = Store::Open(options, std::string(kMemoryDir) + "/store", &store);
   if (status.code() == code && status.message().find(word) != std::string::npos) return {};
-  return Failed("Open over " + device, status);
-}
-
-std::string MountFiles(const std::string& device) {
-  ::mkdir(kMountPoint, 0755);
-  if (::mount(device.c_str(), kMountPoint, "ext4", 0, nullptr) == 0) return {};
-  return "mount: " + std::string(std::strerror(errno));
+  return Status::Corruption("Open over " + device + ": " + status.ToString());
 }
 
 // A store under test, and the records that it must have.
@@ -67,35 +50,33 @@ class StoreCheck {
  public:
   explicit StoreCheck(const Options& options) : options_(options), values_(kSeed) {}
 
-  std::string Open() {
+  Status Open() {
     store_.reset();
-    const Status status = Store::Open(options_, kStoreDir, &store_);
-    return status.ok() ? "" : Failed("Open", status);
+    return Store::Open(options_, kStoreDir, &store_).Prefixed("Open: ");
   }
 
-  std::string WriteAll() {
+  Status WriteAll() {
     std::string value(kValueBytes, '\0');
     for (uint64_t i = 0; i < kKeyCount; ++i) {
       values_.Fill(i, /*version=*/1, value.data());
-      const Status status = store_->Write(KeyOf(i).view(), value);
-      if (!status.ok()) return Failed("Write", status);
+      ENGINE_RACE_RETURN_IF_ERROR(store_->Write(KeyOf(i).view(), value).Prefixed("Write: "));
     }
-    const Status status = store_->Sync();
-    return status.ok() ? "" : Failed("Sync", status);
+    return store_->Sync().Prefixed("Sync: ");
   }
 
-  std::string ReadAll() {
+  Status ReadAll() {
     std::string value;
     for (uint64_t i = 0; i < kKeyCount; ++i) {
-      const Status status = store_->Read(KeyOf(i).view(), &value);
-      if (!status.ok()) return Failed("Read", status);
+      ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyOf(i).view(), &value).Prefixed("Read: "));
       uint64_t version = 0;
-      if (!values_.CheckAll(i, value.data(), &version)) return "Read gives another value";
+      if (!values_.CheckAll(i, value.data(), &version)) {
+        return Status::Corruption("Read gives another value");
+      }
     }
     return {};
   }
 
-  std::string RangeAll() {
+  Status RangeAll() {
     uint64_t count = 0;
     std::string last;
     bool ascending = true;
@@ -104,17 +85,19 @@ class StoreCheck {
       last = key;
       ++count;
     });
-    if (!status.ok()) return Failed("Range", status);
-    if (!ascending) return "Range is not ascending";
-    return count == kKeyCount ? "" : "Range visits " + std::to_string(count) + " records";
+    ENGINE_RACE_RETURN_IF_ERROR(status.Prefixed("Range: "));
+    if (!ascending) return Status::Corruption("Range is not ascending");
+    if (count == kKeyCount) return {};
+    return Status::Corruption("Range visits " + std::to_string(count) + " records");
   }
 
-  std::string VerifyAll() {
+  Status VerifyAll() {
     store_.reset();
     VerifyReport report;
-    const Status status = Store::Verify(options_, kStoreDir, &report, {});
-    if (!status.ok()) return Failed("Verify", status);
-    return report.record_count == kKeyCount ? "" : "Verify finds other records";
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Store::Verify(options_, kStoreDir, &report, {}).Prefixed("Verify: "));
+    if (report.record_count == kKeyCount) return {};
+    return Status::Corruption("Verify finds other records");
   }
 
  private:
@@ -125,35 +108,29 @@ class StoreCheck {
 
 }  // namespace
 
-std::string CheckRefusals(const Disks& disks) {
-  ::mkdir(kMemoryDir, 0755);
-  if (::mount("none", kMemoryDir, "tmpfs", 0, nullptr) != 0) return "no file system in memory";
+Status CheckRefusals(const Disks& disks) {
+  ENGINE_RACE_RETURN_IF_ERROR(Mount("none", kMemoryDir, "tmpfs"));
   // One device holds the pattern of the earlier checks, the other a file system.
-  std::string wrong = ExpectRefusal(disks.first, false, Code::kInvalidArgument, "not empty");
-  if (wrong.empty()) {
-    wrong = ExpectRefusal(disks.files, false, Code::kInvalidArgument, "not empty");
+  for (const std::string& disk : {disks.first, disks.files}) {
+    ENGINE_RACE_RETURN_IF_ERROR(ExpectRefusal(disk, false, Code::kInvalidArgument, "not empty"));
   }
   // The file system is unharmed if it mounts.
-  if (wrong.empty()) wrong = MountFiles(disks.files);
-  if (wrong.empty()) wrong = ExpectRefusal(disks.files, true, Code::kIOError, "mounted or in use");
-  return wrong;
+  ENGINE_RACE_RETURN_IF_ERROR(Mount(disks.files, kMountPoint, "ext4"));
+  return ExpectRefusal(disks.files, true, Code::kIOError, "mounted or in use");
 }
 
-std::string CheckStore(const Disks& disks) {
+Status CheckStore(const Disks& disks) {
   Options options = StoreOptions();
   options.paths = {disks.first, disks.second};
   options.overwrite_devices = true;
   options.log = [](LogLevel, std::string_view message) { Say("log: " + std::string(message)); };
   StoreCheck check(options);
-  std::string wrong = check.Open();
-  if (wrong.empty()) wrong = check.WriteAll();
-  if (wrong.empty()) wrong = check.ReadAll();
-  if (wrong.empty()) wrong = check.RangeAll();
-  if (wrong.empty()) wrong = check.Open();
-  if (wrong.empty()) wrong = check.ReadAll();
-  if (wrong.empty()) wrong = check.RangeAll();
-  if (wrong.empty()) wrong = check.VerifyAll();
-  return wrong;
+  for (const auto step :
+       {&StoreCheck::Open, &StoreCheck::WriteAll, &StoreCheck::ReadAll, &StoreCheck::RangeAll,
+        &StoreCheck::Open, &StoreCheck::ReadAll, &StoreCheck::RangeAll, &StoreCheck::VerifyAll}) {
+    ENGINE_RACE_RETURN_IF_ERROR((check.*step)());
+  }
+  return {};
 }
 
 namespace {
@@ -162,7 +139,7 @@ namespace {
 constexpr uint64_t kLifeMs = 120'000;
 
 // Finds disks by serial number: the kernel numbers controllers in any order.
-std::string FindDisks(Disks* disks) {
+Status FindDisks(Disks* disks) {
   std::map<std::string, std::string> by_serial;
   for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {
     std::string serial;
@@ -170,12 +147,12 @@ std::string FindDisks(Disks* disks) {
     by_serial[serial] = "/dev/" + entry.path().filename().string();
   }
   *disks = {by_serial["files"], by_serial["first"], by_serial["second"]};
-  return disks->files.empty() || disks->first.empty() || disks->second.empty() ? "a disk is missing"
-                                                                               : "";
+  const bool is_missing = disks->files.empty() || disks->first.empty() || disks->second.empty();
+  return is_missing ? Status::NotSupported("a disk is missing") : Status::Ok();
 }
 
-void Report(const std::string& what, const std::string& violation) {
-  Say(violation.empty() ? "PASS " + what : "FAIL " + what + ": " + violation);
+void Report(const std::string& what, const Status& status) {
+  Say(status.ok() ? "PASS " + what : "FAIL " + what + ": " + status.ToString());
 }
 
 }  // namespace
@@ -183,15 +160,15 @@ void Report(const std::string& what, const std::string& violation) {
 [[noreturn]] void RunNvmeTest() {
   ResetAfter(kLifeMs);
   Disks disks;
-  const std::string missing = FindDisks(&disks);
-  Report("three disks", missing);
-  if (!missing.empty()) EndWith("DONE");
+  const Status found = FindDisks(&disks);
+  Report("three disks", found);
+  if (!found.ok()) EndWith("DONE");
   Report("passthrough reads", CheckPassthrough(disks));
   CompareBackends(disks);
   Report("devices that hold something are refused", CheckRefusals(disks));
   Report("a store over raw devices", CheckStore(disks));
-  const std::string no_raid = CompareWithRaid(disks);
-  if (!no_raid.empty()) Say("INFO not compared with md RAID-0: " + no_raid);
+  const Status compared = CompareWithRaid(disks);
+  if (!compared.ok()) Say("INFO not compared with md RAID-0: " + compared.message());
   EndWith("DONE");
 }
 

@@ -1,9 +1,7 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "engine_race/log/format.h"
@@ -29,15 +27,12 @@ constexpr char kStoreDir[] = "/mnt/store";
 constexpr uint64_t kLifeMs = 300'000;
 
 void MountStore() {
-  ::mkdir(kMountPoint, 0755);
   if (const uint64_t centiseconds = Number("pc_writeback"); centiseconds > 0) {
     WriteText("/proc/sys/vm/dirty_writeback_centisecs", std::to_string(centiseconds));
     WriteText("/proc/sys/vm/dirty_expire_centisecs", std::to_string(centiseconds));
   }
-  if (::mount(kDevice, kMountPoint, "ext4", 0, nullptr) != 0) {
-    std::perror("mount");
-    EndWith("POWERCUT BROKEN the file system does not mount");
-  }
+  const Status mounted = guest::Mount(kDevice, kMountPoint, "ext4");
+  if (!mounted.ok()) EndWith("POWERCUT BROKEN " + mounted.ToString());
 }
 
 SyncMode ModeNamed(const std::string& name) {

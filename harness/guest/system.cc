@@ -1,9 +1,11 @@
 #include "harness/guest/system.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -82,11 +84,17 @@ void ResetAfter(uint64_t ms) {
   }).detach();
 }
 
+Status Mount(const std::string& device, const char* dir, const char* type) {
+  ::mkdir(dir, 0755);
+  const bool mounted = ::mount(device.c_str(), dir, type, 0, nullptr) == 0;
+  return mounted ? Status::Ok() : Status::FromErrno("mount " + device, errno);
+}
+
 void MountSystem() {
-  for (const char* dir : {"/proc", "/sys", "/dev"}) ::mkdir(dir, 0755);
-  ::mount("proc", "/proc", "proc", 0, nullptr);
-  ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
-  ::mount("devtmpfs", "/dev", "devtmpfs", 0, nullptr);
+  for (const auto& [type, dir] :
+       {std::pair("proc", "/proc"), std::pair("sysfs", "/sys"), std::pair("devtmpfs", "/dev")}) {
+    static_cast<void>(Mount(type, dir, type));  // a test says what it lacks
+  }
   const int console = ::open("/dev/ttyS0", O_RDWR | O_NOCTTY);
   for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(console, fd);
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/status.h"
+
 namespace engine_race::guest {
 
 // An argument of the kernel's command line; empty or 0 when it is not there.
@@ -43,6 +45,8 @@ void ResetAfter(uint64_t ms);
 
 // Mounts /proc, /sys and /dev, and makes the console standard input and output.
 void MountSystem();
+// Mounts a device at a directory, which it makes.
+Status Mount(const std::string& device, const char* dir, const char* type);
 
 // The test of a guest with several NUMA nodes: races of bin/numa, then stores that place their
 // memory themselves. They run one after the other, on an ext4.
@@ -72,23 +76,23 @@ struct Disks {
 
 [[noreturn]] void RunNvmeTest();
 
-// Each check returns the first thing that is wrong, or nothing.
+// Each check returns the first thing that is wrong.
 
 // Writes patterns through the block devices and reads them back through passthrough, whole and in
 // parts. Also checks the errors of bad reads.
-std::string CheckPassthrough(const Disks& disks);
+Status CheckPassthrough(const Disks& disks);
 
 // Tries to make a store over devices that hold data: it must refuse them and leave them unchanged.
-std::string CheckRefusals(const Disks& disks);
+Status CheckRefusals(const Disks& disks);
 // Writes, reads, reopens and verifies a store over both raw disks; its directory is on the third.
-std::string CheckStore(const Disks& disks);
+Status CheckStore(const Disks& disks);
 
 // Measures random reads of one disk by every back end.
 void CompareBackends(const Disks& disks);
 
 // Measures reads of both disks, striped by the engine and by md RAID-0, whose modules the initial
-// file system may have. Returns why there was no RAID-0, or nothing.
-std::string CompareWithRaid(const Disks& disks);
+// file system may have. An error says why there was no RAID-0.
+Status CompareWithRaid(const Disks& disks);
 
 }  // namespace engine_race::guest
 
