@@ -43,8 +43,7 @@ class PagedStore {
     ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(DenseStoreOptions(), bench_.reader_count_));
     Options options = DenseStoreOptions();
     options.index_close_bytes = kAnyIndexBytes;
-    std::unique_ptr<DrawnReads> unused;
-    return DrawnReads::Open(shape_, options, &unused);
+    return runs.Open(options);
   }
 
   // Options under which the index has memory for 1 / `divisor` of its blocks. `in_frames`: in
@@ -60,9 +59,9 @@ class PagedStore {
         name, IndexBlockBytes(shape_.record_count) / divisor,
         [&](uint64_t budget_bytes, uint64_t* index_bytes) {
           options->memory_budget_bytes = budget_bytes;
-          std::unique_ptr<DrawnReads> reads;
-          ENGINE_RACE_RETURN_IF_ERROR(DrawnReads::Open(shape_, *options, &reads));
-          const StoreStats stats = reads->store()->Stats();
+          StoreRuns runs(shape_);
+          ENGINE_RACE_RETURN_IF_ERROR(runs.Open(*options));
+          const StoreStats stats = runs.store()->Stats();
           *index_bytes = stats.frame_limit_bytes + (in_frames ? 0 : stats.index_memory_bytes);
           return Status::Ok();
         },
@@ -72,14 +71,14 @@ class PagedStore {
   // Notes the rate of uniform reads: by Read, or by MultiRead with `keys_per_call`.
   Status Read(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
               const char* figure) {
-    std::unique_ptr<DrawnReads> reads;
-    ENGINE_RACE_RETURN_IF_ERROR(DrawnReads::Open(shape_, options, &reads));
+    StoreRuns runs(shape_);
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Open(options));
     const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
     TimedPoint timed;
     // The first run warms the frames.
     for (const double seconds : {bench_.seconds_ / 2, bench_.seconds_()}) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          reads->Run(draw, {thread_count, keys_per_call, seconds}, ++stream_, &timed));
+          runs.Run(draw, {thread_count, keys_per_call, seconds}, ++stream_, &timed));
     }
     bench_.rounds_.Note(figure, timed.RequestsPerSecond());
     return Status::Ok();

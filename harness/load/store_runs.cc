@@ -1,9 +1,9 @@
 #include "harness/load/store_runs.h"
-#include "engine_race/base/key.h"
 
 #include <filesystem>
 #include <string_view>
 
+#include "engine_race/base/key.h"
 #include "harness/data/mix.h"
 #include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
@@ -35,6 +35,7 @@ FrameCounts FramesBetween(const StoreStats& before, const StoreStats& after) {
 }
 
 void StoreRuns::Remove(const Options& options) {
+  Close();
   std::filesystem::remove_all(shape_.dir);
   for (const std::string& path : options.paths) std::filesystem::remove_all(path);
 }
@@ -63,49 +64,46 @@ TimedPoint StoreRuns::Write(const Options& options, uint32_t thread_count, doubl
   return Ended("write: ", status, run);
 }
 
-Status StoreRuns::OpenToRead(const Options& options, std::unique_ptr<DrawnReads>* reads) const {
+Status StoreRuns::OpenCold(const Options& options) {
   if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
-  return DrawnReads::Open(shape_, options, reads);
+  return Open(options);
 }
 
 // The warm-up touches the memory of buffers, sketch and frames, as fio does before its clock
 // starts. Each run draws other keys.
 TimedPoint StoreRuns::WarmReads(const Options& options, ReadShape shape, FrameCounts* frames) {
-  std::unique_ptr<DrawnReads> reads;
-  Status status = OpenToRead(options, &reads);
+  Status status = OpenCold(options);
   const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
   const double seconds = shape.seconds;
   uint64_t stream = shape_.seed;
   TimedPoint run;
   for (const double share : {kWarmUpShare, 1.0}) {
     shape.seconds = seconds * share;
-    if (status.ok()) status = reads->Run(draw, shape, stream++, &run, frames);
+    if (status.ok()) status = Run(draw, shape, stream++, &run, frames);
   }
+  Close();
   return Ended("read: ", status, run);
 }
 
 std::vector<TimedPoint> StoreRuns::Ranges(const Options& options, uint32_t thread_count,
                                           uint32_t pass_count) {
   std::vector<TimedPoint> passes(pass_count);
-  std::unique_ptr<DrawnReads> reads;
-  Status status = OpenToRead(options, &reads);
+  Status status = OpenCold(options);
   for (TimedPoint& pass : passes) {
-    if (status.ok()) status = reads->RangeOnce(thread_count, &pass);
+    if (status.ok()) status = RangeOnce(thread_count, &pass);
     pass = Ended("range: ", status, pass);
   }
+  Close();
   return passes;
 }
 
-Status DrawnReads::Open(const StoreShape& shape, const Options& options,
-                        std::unique_ptr<DrawnReads>* reads) {
-  std::unique_ptr<DrawnReads> opened(new DrawnReads(shape));
-  ENGINE_RACE_RETURN_IF_ERROR(OpenWithIndex(options, shape.dir, &opened->store_));
-  *reads = std::move(opened);
-  return Status::Ok();
+Status StoreRuns::Open(const Options& options) {
+  Close();
+  return OpenWithIndex(options, shape_.dir, &store_);
 }
 
-Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
-                       TimedPoint* point, FrameCounts* frames) {
+Status StoreRuns::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
+                      TimedPoint* point, FrameCounts* frames) {
   const StoreStats before = store_->Stats();
   const double seconds = shape.read_count > 0 ? kNoLimitSeconds : shape.seconds;
   const auto get = [this](uint64_t key, std::string* value) {
@@ -133,7 +131,7 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
   return status;
 }
 
-Status DrawnReads::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
+Status StoreRuns::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
   return RunTimed(thread_count, kNoLimitSeconds, [&](uint32_t thread, TimedThread* self) {
     const uint64_t begin = keys_.record_count() * thread / thread_count;
     const uint64_t count = keys_.record_count() * (thread + 1) / thread_count - begin;
@@ -144,7 +142,7 @@ Status DrawnReads::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
   });
 }
 
-Status DrawnReads::RangeOnce(uint32_t thread_count, TimedPoint* point) {
+Status StoreRuns::RangeOnce(uint32_t thread_count, TimedPoint* point) {
   const Status status = RunTimed(
       thread_count, kNoLimitSeconds,
       [&](uint32_t, TimedThread* self) {

@@ -1,5 +1,5 @@
 // Timed runs over one store, for benches that compare such runs: Write, Read, MultiRead and Range.
-// Values that are read are checked as DrawnReads does.
+// One value in eight that are read is checked.
 #ifndef HARNESS_LOAD_STORE_RUNS_H_
 #define HARNESS_LOAD_STORE_RUNS_H_
 
@@ -19,9 +19,7 @@
 
 namespace engine_race::harness {
 
-// Timed reads of a store that stays open: values that became hot are still hot in the next run.
-//
-// One value in eight is checked.
+// The records of a store, and its place.
 struct StoreShape {
   std::string dir;  // the store's own
   // The page cache of this directory's file system is dropped before a run; empty: it is not.
@@ -54,31 +52,6 @@ struct FrameCounts {
 };
 // The effect of what a store did between two readings of its statistics.
 FrameCounts FramesBetween(const StoreStats& before, const StoreStats& after);
-
-class DrawnReads {
- public:
-  // Opens the store of `shape` and builds its index. The destructor closes it.
-  static Status Open(const StoreShape& shape, const Options& options,
-                     std::unique_ptr<DrawnReads>* reads);
-
-  // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
-  Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
-             FrameCounts* frames = nullptr);
-  // Reads every record once, in an order that is not that of keys, by MultiRead.
-  Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
-  // Every thread counts all records by one Range. A record counts once in *point.
-  Status RangeOnce(uint32_t thread_count, TimedPoint* point);
-
-  Store* store() { return store_.get(); }
-  uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
-
- private:
-  explicit DrawnReads(const StoreShape& shape) : keys_(shape.keys()), values_(shape.seed) {}
-
-  const KeySource keys_;
-  const ValueMaker values_;
-  std::unique_ptr<Store> store_;
-};
 
 // A store whose value files other programs can read too: every bucket has a file of its own, which
 // is full from its start.
@@ -142,7 +115,23 @@ class StoreRuns {
   explicit StoreRuns(const StoreShape& shape)
       : shape_(shape), keys_(shape.keys()), values_(shape.seed) {}
 
-  // Removes the store and its paths.
+  // Runs of a store that stays open: values that became hot are still hot in the next run.
+
+  // Opens the store anew and builds its index. The destructor closes it.
+  Status Open(const Options& options);
+  void Close() { store_.reset(); }
+  Store* store() { return store_.get(); }
+  // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
+  Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
+             FrameCounts* frames = nullptr);
+  // Reads every record once, in an order that is not that of keys, by MultiRead.
+  Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
+  // Every thread counts all records by one Range. A record counts once in *point.
+  Status RangeOnce(uint32_t thread_count, TimedPoint* point);
+
+  // Runs that open a store and close it.
+
+  // Removes the store, which it closes, and its paths.
   void Remove(const Options& options);
 
   // Writes all records to a new store; opening and closing are timed too. `close_seconds` may be
@@ -180,13 +169,14 @@ class StoreRuns {
   // Reads uniformly, first to warm up, then timed.
   TimedPoint WarmReads(const Options& options, ReadShape shape, FrameCounts* frames = nullptr);
   // Opens the store, cold except for its index.
-  Status OpenToRead(const Options& options, std::unique_ptr<DrawnReads>* reads) const;
+  Status OpenCold(const Options& options);
   // Notes the first failure of a run. The run counts nothing then.
   TimedPoint Ended(const char* what, const Status& status, const TimedPoint& run);
 
   const StoreShape shape_;
   const KeySource keys_;
   const ValueMaker values_;
+  std::unique_ptr<Store> store_;
   std::string failure_;
 };
 

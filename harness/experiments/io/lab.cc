@@ -41,13 +41,7 @@ IoStore::IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_coun
   }
 }
 
-IoStore::~IoStore() {
-  reads_.reset();
-  runs_.Remove(options_);
-}
-
 Status IoStore::Fill(TimedPoint* point) {
-  reads_.reset();
   runs_.Remove(options_);
   std::unique_ptr<Store> store;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options_, shape_.dir, &store));
@@ -60,23 +54,18 @@ Status IoStore::Fill(TimedPoint* point) {
   return filled;
 }
 
-Status IoStore::Open() {
-  reads_.reset();
-  return DrawnReads::Open(shape_, options_, &reads_);
-}
-
 Status IoStore::MultiReads(uint32_t thread_count, double seconds, TimedPoint* point) {
   const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
-  return reads_->Run(draw, {thread_count, kKeysPerCall, seconds}, /*seed=*/2, point);
+  return runs_.Run(draw, {thread_count, kKeysPerCall, seconds}, /*seed=*/2, point);
 }
 
 Status IoStore::MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self) {
-  Store* const store = reads_->store();
+  Store* const store = runs_.store();
   std::string found;
   std::string value(kValueSize, '\0');
   self->Start();
   for (uint64_t i = 0; self->Running(); ++i) {
-    const uint64_t word = reads_->KeyAt(AsBelow(MixAt(thread + 100, i), shape_.record_count));
+    const uint64_t word = runs_.KeyAt(AsBelow(MixAt(thread + 100, i), shape_.record_count));
     const bool is_write = AsBelow(MixAt(thread + 10000, i), 100) < write_percent;
     const KeyBytes key(word);
     if (is_write) {
@@ -112,7 +101,7 @@ Status IoStore::Ranges(double seconds, TimedPoint* point) {
   // At least once: half a range is not a measurement.
   do {
     TimedPoint once;
-    ENGINE_RACE_RETURN_IF_ERROR(reads_->RangeOnce(1, &once));
+    ENGINE_RACE_RETURN_IF_ERROR(runs_.RangeOnce(1, &once));
     point->seconds += once.seconds;
     point->cpu_seconds += once.cpu_seconds;
     point->request_count += once.request_count;

@@ -38,14 +38,14 @@ inline constexpr uint32_t kKeysPerCall = 1024;
 // A store that an experiment fills, loads in the engine's different ways, and removes.
 //
 // It belongs to one experiment. One load runs at a time, because it uses the whole machine. A wrong
-// value is an error, see DrawnReads; a mix checks both ends of each value.
+// value is an error, see StoreRuns; a mix checks both ends of each value.
 class IoStore {
  public:
   // The store lies in a directory of `space`, its values on the first `path_count` of the paths (0:
   // beside it). The geometry is such that few records stay in staging.
   IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count);
   // Removes the store.
-  ~IoStore();
+  ~IoStore() { runs_.Remove(options_); }
 
   // The options of the next opening.
   Options* options() { return &options_; }
@@ -53,8 +53,8 @@ class IoStore {
   // Makes the store anew with all records and closes it; *point has the rate.
   Status Fill(TimedPoint* point);
   // Opens the store and builds the index.
-  Status Open();
-  StoreStats stats() const { return reads_->store()->Stats(); }
+  Status Open() { return runs_.Open(options_); }
+  StoreStats stats() { return runs_.store()->Stats(); }
 
   // This many threads call MultiRead with kKeysPerCall random keys; a request is a key.
   Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
@@ -70,7 +70,6 @@ class IoStore {
   const StoreShape shape_;
   StoreRuns runs_;
   Options options_;
-  std::unique_ptr<DrawnReads> reads_;  // of the open store
   // The writes that a mix may still make: the log grows by every write, and must not fill the
   // device.
   std::atomic<int64_t> writes_left_{0};

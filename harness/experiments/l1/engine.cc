@@ -97,10 +97,9 @@ Options L1Engine::DiskOptions(bool has_frames) const {
 }
 
 Status L1Engine::Make(const StoreShape& shape, const Options& options, Side* side) {
-  side->reads.reset();
-  StoreRuns runs(shape);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(options, kWriters));
-  return DrawnReads::Open(shape, options, &side->reads);
+  side->reads = std::make_unique<StoreRuns>(shape);
+  ENGINE_RACE_RETURN_IF_ERROR(side->reads->Fill(options, kWriters));
+  return side->reads->Open(options);
 }
 
 Status L1Engine::Run(const RecordDraw& draw, const ReadShape& shape, Side* side, TimedPoint* point,
@@ -246,7 +245,7 @@ Status L1Engine::CompareUniform() {
 
 // Reads until a pass over all values admits none. The last values of each bucket are still staged
 // then: they are in memory without a frame, and count as missed.
-Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
+Status L1Engine::WarmHot(StoreRuns* reads, uint64_t* pass_count) {
   for (*pass_count = 1; *pass_count <= kMaxHotPasses; ++*pass_count) {
     const StoreStats before = reads->store()->Stats();
     ENGINE_RACE_RETURN_IF_ERROR(reads->ReadEachOnce(1, shape_.keys_per_call));
@@ -304,8 +303,7 @@ Status L1Engine::CompareHot() {
 }
 
 Status L1Engine::EpochsTurn(const StoreShape& shape, const Options& options) {
-  with_.reads.reset();
-  ENGINE_RACE_RETURN_IF_ERROR(DrawnReads::Open(shape, options, &with_.reads));
+  ENGINE_RACE_RETURN_IF_ERROR(with_.reads->Open(options));
   const StoreStats before = with_.reads->store()->Stats();
   for (const char* figure : {kFirstEpoch, kNextEpoch}) {
     const uint64_t start_ns = NowNs();

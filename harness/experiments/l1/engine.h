@@ -84,7 +84,7 @@ class L1Engine {
   // A store of a comparison.
   struct Side {
     const char* what;  // ends its figures
-    std::unique_ptr<DrawnReads> reads = nullptr;
+    std::unique_ptr<StoreRuns> reads = nullptr;
     uint64_t run_count = 0;
   };
 
@@ -102,7 +102,7 @@ class L1Engine {
   // Scans everything by Range or by MultiRead.
   Status ScanTurn(const RecordDraw& draw, bool by_range);
   Status EpochsTurn(const StoreShape& shape, const Options& options);
-  Status WarmHot(DrawnReads* reads, uint64_t* pass_count);
+  Status WarmHot(StoreRuns* reads, uint64_t* pass_count);
   Options DiskOptions(bool has_frames) const;
 
   const L1EngineShape shape_;

@@ -1,4 +1,3 @@
-#include "engine_race/base/key.h"
 #include "harness/load/store_runs.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine_race/base/key.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kRecords = 3000;
 
-class DrawnReadsTest : public ::testing::Test {
+class StoreRunsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.bucket_count = 16;
@@ -22,11 +22,11 @@ class DrawnReadsTest : public ::testing::Test {
     EXPECT_EQ(runs.Write(options_, 2).request_count, kRecords) << runs.failure();
   }
   // Opens the store with a shape that may not match it.
-  std::unique_ptr<DrawnReads> Open(const StoreShape& shape) {
-    std::unique_ptr<DrawnReads> reads;
-    const Status opened = DrawnReads::Open(shape, options_, &reads);
+  std::unique_ptr<StoreRuns> Open(const StoreShape& shape) {
+    auto runs = std::make_unique<StoreRuns>(shape);
+    const Status opened = runs->Open(options_);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
-    return reads;
+    return runs;
   }
 
   const test::TempDir temp_{test::FastParent()};
@@ -34,8 +34,8 @@ class DrawnReadsTest : public ::testing::Test {
   Options options_;
 };
 
-TEST_F(DrawnReadsTest, ARunReadsAsOftenAsItIsTold) {
-  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+TEST_F(StoreRunsTest, ARunReadsAsOftenAsItIsTold) {
+  const std::unique_ptr<StoreRuns> reads = Open(shape_);
   for (const DrawShape drawn : {DrawShape::kUniform, DrawShape::kZipfian}) {
     const RecordDraw draw(drawn, kRecords);
     for (const uint32_t keys_per_call : {0u, 1u, 64u}) {
@@ -49,8 +49,8 @@ TEST_F(DrawnReadsTest, ARunReadsAsOftenAsItIsTold) {
   }
 }
 
-TEST_F(DrawnReadsTest, ARunByTheClockReadsSomethingAndEnds) {
-  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+TEST_F(StoreRunsTest, ARunByTheClockReadsSomethingAndEnds) {
+  const std::unique_ptr<StoreRuns> reads = Open(shape_);
   TimedPoint run;
   const RecordDraw draw(DrawShape::kUniform, kRecords);
   ASSERT_TRUE(reads->Run(draw, {2, 0, 0.01, 0}, 1, &run).ok());
@@ -58,8 +58,8 @@ TEST_F(DrawnReadsTest, ARunByTheClockReadsSomethingAndEnds) {
   EXPECT_GE(run.seconds, 0.01);
 }
 
-TEST_F(DrawnReadsTest, EverythingIsReadOnce) {
-  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+TEST_F(StoreRunsTest, EverythingIsReadOnce) {
+  const std::unique_ptr<StoreRuns> reads = Open(shape_);
   for (const uint32_t threads : {1u, 3u}) {
     const Status status = reads->ReadEachOnce(threads, 100);
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -69,10 +69,10 @@ TEST_F(DrawnReadsTest, EverythingIsReadOnce) {
   EXPECT_EQ(ranged.request_count, kRecords);
 }
 
-TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
+TEST_F(StoreRunsTest, WhatIsNotThereFailsTheRun) {
   StoreShape longer = shape_;
   longer.record_count = kRecords + 1;
-  const std::unique_ptr<DrawnReads> reads = Open(longer);
+  const std::unique_ptr<StoreRuns> reads = Open(longer);
   EXPECT_FALSE(reads->ReadEachOnce(2, 100).ok());
   TimedPoint run;
   EXPECT_EQ(reads->RangeOnce(1, &run).code(), Code::kCorruption);
@@ -81,7 +81,7 @@ TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
   EXPECT_FALSE(reads->Run(draw, {1, 10, 0, 1000}, 1, &run).ok());
 }
 
-TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
+TEST_F(StoreRunsTest, OtherValuesFailTheRun) {
   {
     std::unique_ptr<Store> store;
     ASSERT_TRUE(Store::Open(options_, shape_.dir, &store).ok());
@@ -91,7 +91,7 @@ TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
       ASSERT_TRUE(store->Write(KeyBytes(runs.KeyAt(i)).view(), value).ok());
     }
   }
-  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+  const std::unique_ptr<StoreRuns> reads = Open(shape_);
   const RecordDraw draw(DrawShape::kUniform, kRecords);
   TimedPoint run;
   EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 100}, 1, &run).ok());
