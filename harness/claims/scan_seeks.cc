@@ -25,18 +25,6 @@ constexpr char kFirstSeek[] = "first seek after deletes, us";
 constexpr char kWalkBack[] = "walk over a paged index backwards, Mkeys/s";
 constexpr char kWalkOn[] = "walk over a paged index, Mkeys/s";
 
-// Calls `call` for `seconds` and gives the microseconds of one.
-template <typename Call>
-Status Time(double seconds, const Call& call, double* us) {
-  uint64_t count = 0;
-  const uint64_t begin_ns = NowNs();
-  do {
-    ENGINE_RACE_RETURN_IF_ERROR(call(count++));
-  } while (SecondsSince(begin_ns) < seconds);
-  *us = SecondsSince(begin_ns) * 1e6 / static_cast<double>(count);
-  return Status::Ok();
-}
-
 // Whether a walk over `count` keys whose sum is `sum` has found all.
 Status IsAll(const std::vector<uint64_t>& keys, uint64_t count, uint64_t sum) {
   uint64_t wanted = 0;
@@ -76,9 +64,9 @@ Status CompareSparseSeeks(const ScanShape& shape, ClaimRounds* rounds) {
         return Status::Corruption("a range has found other keys");
       };
       double us = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(Time(shape.seconds, seek, &us));
+      ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(shape.seconds, seek, &us));
       rounds->Note(i == 0 ? kSparseSeek : kSparseSeekWide, us);
-      ENGINE_RACE_RETURN_IF_ERROR(Time(shape.seconds, range, &us));
+      ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(shape.seconds, range, &us));
       rounds->Note(i == 0 ? kSparseRange : kSparseRangeWide, us);
       return Status::Ok();
     });
@@ -112,12 +100,12 @@ Status SeekAfterDeletes(const ScanShape& shape, ClaimRounds* rounds) {
     return Status::Corruption("a seek has found another key");
   };
   double us = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(Time(0, seek, &us));
+  ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(0, seek, &us));
   rounds->Note(kFirstSeek, us);
   // The seeks have what they step over merged meanwhile.
-  ENGINE_RACE_RETURN_IF_ERROR(Time(shape.seconds, seek, &us));
+  ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(shape.seconds, seek, &us));
   return rounds->Run({shape.round_count}, {[&] {
-                       ENGINE_RACE_RETURN_IF_ERROR(Time(shape.seconds, seek, &us));
+                       ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(shape.seconds, seek, &us));
                        rounds->Note(kSeekAfterDeletes, us);
                        return Status::Ok();
                      }});

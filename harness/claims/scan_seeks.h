@@ -16,6 +16,7 @@
 #include "harness/load/read_loops.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 
@@ -27,6 +28,18 @@ struct ScanShape {
   double seconds = 1;  // of each timed run
   uint64_t seed = 1;
 };
+
+// Calls call(i) with i = 0, 1, ... for `seconds`, at least once. *us gets the time of a call.
+template <typename Call>
+Status TimeCalls(double seconds, const Call& call, double* us) {
+  uint64_t count = 0;
+  const uint64_t begin_ns = NowNs();
+  do {
+    ENGINE_RACE_RETURN_IF_ERROR(call(count++));
+  } while (SecondsSince(begin_ns) < seconds);
+  *us = SecondsSince(begin_ns) * 1e6 / static_cast<double>(count);
+  return Status::Ok();
+}
 
 // Claims, and the figures of which others are the ratios.
 inline constexpr char kSparseSeek[] = "seek over few keys, 1024 buckets, us";

@@ -99,13 +99,10 @@ uint64_t ScanValues::DrawPlace(uint64_t length) {
 
 template <typename Walk>
 Status ScanValues::Walks(const std::string& name, uint64_t length, const Walk& walk) {
-  uint64_t count = 0;
-  const uint64_t begin_ns = NowNs();
-  do {
-    ENGINE_RACE_RETURN_IF_ERROR(walk(DrawPlace(length)));
-    ++count;
-  } while (SecondsSince(begin_ns) < shape_.seconds);
-  rounds_.Note(name, static_cast<double>(count) / SecondsSince(begin_ns));
+  double us = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(TimeCalls(
+      shape_.seconds, [&](uint64_t) { return walk(DrawPlace(length)); }, &us));
+  rounds_.Note(name, 1e6 / us);
   return Status::Ok();
 }
 

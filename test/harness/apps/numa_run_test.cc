@@ -108,6 +108,24 @@ class NumaRunTest : public ::testing::Test {
     return plans;
   }
 
+  // Instances of the program must fail, with all of these words in the message that this returns.
+  std::string ExpectFailure(uint32_t count, const std::vector<std::string>& words) const {
+    RaceRun run(settings_, Plans(count), topology_);
+    EXPECT_TRUE(run.Prepare().ok());
+    const Status ran = run.Run();
+    EXPECT_FALSE(ran.ok());
+    for (const std::string& word : words) {
+      EXPECT_NE(ran.message().find(word), std::string::npos) << ran.message();
+    }
+    return ran.message();
+  }
+  void ExpectSuccess(uint32_t count) const {
+    RaceRun run(settings_, Plans(count), topology_);
+    ASSERT_TRUE(run.Prepare().ok());
+    const Status ran = run.Run();
+    EXPECT_TRUE(ran.ok()) << ran.message();
+  }
+
   std::string Text(const std::string& name) const {
     return LoadText(temp_.Join(name)).value_or("");
   }
@@ -166,10 +184,7 @@ report 1
 if [ $number = 0 ]; then sleep 0.3; fi
 note starts
 )");
-  RaceRun run(settings_, Plans(3), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  const Status ran = run.Run();
-  ASSERT_TRUE(ran.ok()) << ran.message();
+  ExpectSuccess(3);
   EXPECT_TRUE(Text("notes").starts_with("0 starts\n")) << Text("notes");
 }
 
@@ -185,15 +200,8 @@ case $number in
 esac
 gate "done write $$"
 )");
-  {
-    RaceRun run(settings_, Plans(3), topology_);
-    ASSERT_TRUE(run.Prepare().ok());
-    const Status ran = run.Run();
-    ASSERT_FALSE(ran.ok());
-    EXPECT_NE(ran.message().find("instance 1 (nodes"), std::string::npos) << ran.message();
-    EXPECT_NE(ran.message().find("the disk is on fire"), std::string::npos) << ran.message();
-    EXPECT_EQ(ran.message().find("instance 0"), std::string::npos) << ran.message();
-  }
+  const std::string why = ExpectFailure(3, {"instance 1 (nodes", "the disk is on fire"});
+  EXPECT_EQ(why.find("instance 0"), std::string::npos) << why;
   const pid_t parent = std::stoi(Text("parent"));
   const pid_t child = std::stoi(Text("child"));
   EXPECT_TRUE(test::Eventually([&] { return IsGone(parent) && IsGone(child); }));
@@ -205,12 +213,7 @@ for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
 if [ $number = 2 ]; then echo "cannot write the report"; exit 1; fi
 report 1
 )");
-  RaceRun run(settings_, Plans(3), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  const Status ran = run.Run();
-  ASSERT_FALSE(ran.ok());
-  EXPECT_NE(ran.message().find("instance 2"), std::string::npos) << ran.message();
-  EXPECT_NE(ran.message().find("cannot write the report"), std::string::npos) << ran.message();
+  ExpectFailure(3, {"instance 2", "cannot write the report"});
 }
 
 // The program itself: it must end inside the phase that failed, not report that the phase is done.
@@ -218,39 +221,22 @@ TEST_F(NumaRunTest, AStoreThatLostItsRecordsStopsTheRaceInThatPhase) {
   settings_.program = ProgramPath("race");
   settings_.race_flags = {"--threads", "2", "--num", "200", "--memory-limit", "64M"};
   settings_.phases = {"write"};
-  {
-    RaceRun written(settings_, Plans(2), topology_);
-    ASSERT_TRUE(written.Prepare().ok());
-    const Status ran = written.Run();
-    ASSERT_TRUE(ran.ok()) << ran.message();
-  }
+  ASSERT_NO_FATAL_FAILURE(ExpectSuccess(2));
   for (const auto& entry : fs::directory_iterator(temp_.Join("instance_1/store"))) {
     if (entry.path().filename() != "race.json") fs::remove(entry.path());
   }
   settings_.phases = {"read", "range"};
-  RaceRun run(settings_, Plans(2), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  const Status ran = run.Run();
-  ASSERT_FALSE(ran.ok());
-  EXPECT_NE(ran.message().find("instance 1 (nodes"), std::string::npos) << ran.message();
-  EXPECT_NE(ran.message().find("ended with code 1 before done read"), std::string::npos)
-      << ran.message();
-  EXPECT_NE(ran.message().find("read FAILED"), std::string::npos) << ran.message();
+  ExpectFailure(2, {"instance 1 (nodes", "ended with code 1 before done read", "read FAILED"});
 }
 
 TEST_F(NumaRunTest, AForeignFileOfOneInstanceLeavesTheOldStoresOfAll) {
   settings_.program = ProgramPath("race");
   settings_.race_flags = {"--threads", "2", "--num", "200", "--memory-limit", "64M"};
   settings_.phases = {"write"};
-  for (const bool is_foreign : {false, true}) {
-    if (is_foreign) std::ofstream(temp_.Join("instance_1/store/thesis.txt")) << "x";
-    RaceRun run(settings_, Plans(2), topology_);
-    ASSERT_TRUE(run.Prepare().ok());
-    const Status ran = run.Run();
-    EXPECT_EQ(ran.ok(), !is_foreign) << ran.message();
-    EXPECT_EQ(ran.message().find("thesis.txt") != std::string::npos, is_foreign);
-    EXPECT_TRUE(fs::exists(temp_.Join("instance_0/store/manifest")));
-  }
+  ASSERT_NO_FATAL_FAILURE(ExpectSuccess(2));
+  std::ofstream(temp_.Join("instance_1/store/thesis.txt")) << "x";
+  ExpectFailure(2, {"thesis.txt"});
+  EXPECT_TRUE(fs::exists(temp_.Join("instance_0/store/manifest")));
 }
 
 TEST_F(NumaRunTest, AReportWithoutItsFiguresIsAFailure) {
@@ -258,11 +244,7 @@ TEST_F(NumaRunTest, AReportWithoutItsFiguresIsAFailure) {
 for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
 echo '{"phases": []}' > "$json"
 )");
-  RaceRun run(settings_, Plans(1), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  const Status ran = run.Run();
-  EXPECT_NE(ran.message().find("instance 0 (nodes"), std::string::npos) << ran.message();
-  EXPECT_NE(ran.message().find("without its figures"), std::string::npos) << ran.message();
+  ExpectFailure(1, {"instance 0 (nodes", "without its figures"});
 }
 
 TEST_F(NumaRunTest, AnInstanceThatTalksNonsenseHasFailed) {
@@ -270,12 +252,7 @@ TEST_F(NumaRunTest, AnInstanceThatTalksNonsenseHasFailed) {
 if [ $number = 1 ]; then gate "hello"; fi
 gate "start write"
 )");
-  RaceRun run(settings_, Plans(2), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  const Status ran = run.Run();
-  ASSERT_FALSE(ran.ok());
-  EXPECT_NE(ran.message().find("instance 1 (nodes 0) said \"hello\""), std::string::npos)
-      << ran.message();
+  ExpectFailure(2, {"instance 1 (nodes 0) said \"hello\""});
 }
 
 TEST_F(NumaRunTest, CopiesOfAProgramThatIsNotStaticAreRefused) {
@@ -319,13 +296,8 @@ report 1
 // The log is a directory, so the instance cannot have it as its output.
 TEST_F(NumaRunTest, AnInstanceThatCannotBeStartedIsNamed) {
   Program("exit 0\n");
-  RaceRun run(settings_, Plans(1), topology_);
-  ASSERT_TRUE(run.Prepare().ok());
-  fs::create_directory(temp_.Join("instance_0/instance_race.log"));
-  const Status ran = run.Run();
-  ASSERT_FALSE(ran.ok());
-  EXPECT_NE(ran.message().find("instance 0 (nodes"), std::string::npos) << ran.message();
-  EXPECT_NE(ran.message().find("instance_race.log"), std::string::npos) << ran.message();
+  fs::create_directories(temp_.Join("instance_0/instance_race.log"));
+  ExpectFailure(1, {"instance 0 (nodes", "instance_race.log"});
 }
 
 TEST_F(NumaRunTest, TheLauncherGivesPhasesInTheirOrderAndOnce) {
