@@ -12,6 +12,7 @@
 #include "harness/measure/timed.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/memory_cgroup.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -1,5 +1,4 @@
-// CPU time, memory and open files of this process, the counters of its CPU, and a cap on the memory
-// of its children.
+// CPU time, memory and open files of this process, and the counters of its CPU.
 //
 // Functions are stateless and thread-safe. An object belongs to one thread.
 #ifndef HARNESS_SYSTEM_PROCESS_STATS_H_
@@ -11,9 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 
-#include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 
 namespace engine_race::harness {
@@ -98,50 +95,6 @@ class ProfilerSwitch {
  private:
   const std::string control_path_;
   const std::string answer_path_;
-};
-
-// A cap on the memory of child processes, the page cache of their files included. The cap is a
-// cgroup of version 1 or 2, whichever this machine has.
-
-// Where this process's memory cgroup lies, from the texts of /proc/self/mountinfo and
-// /proc/self/cgroup.
-struct MemoryCgroupPlace {
-  bool is_v2 = false;
-  std::string mount;  // where the hierarchy is mounted
-  std::string own;    // this process's group in there, "" for the root
-};
-// Of version 1 if it has the memory controller, else of version 2. Nothing without either.
-std::optional<MemoryCgroupPlace> FindMemoryCgroup(std::string_view mountinfo,
-                                                  std::string_view cgroups);
-
-// The path of the group below which a new one can be made; empty: there is none. With version 2
-// only the root and groups without processes of their own hand the memory controller down.
-std::string ParentForMemoryCgroups(const MemoryCgroupPlace& place);
-
-class MemoryCgroup {
- public:
-  MemoryCgroup() = default;
-  MemoryCgroup(const MemoryCgroup&) = delete;
-  MemoryCgroup& operator=(const MemoryCgroup&) = delete;
-  // Removes the group, whose processes have ended.
-  ~MemoryCgroup();
-
-  // Makes a group of this process's own. kNotSupported, with the reason, where that is impossible.
-  Status Create(uint64_t limit_bytes);
-  // For Join; empty before Create.
-  const std::string& path() const { return path_; }
-  // Of the hierarchy, 1 or 2; 0 before Create.
-  int version() const { return version_; }
-
-  // Puts the calling process into the group of this path.
-  static Status Join(const std::string& path);
-  // Makes a group, lets a child process join it, and removes it again. The caller has no other
-  // threads.
-  static Status TryOut(uint64_t limit_bytes);
-
- private:
-  std::string path_;
-  int version_ = 0;
 };
 
 }  // namespace engine_race::harness
