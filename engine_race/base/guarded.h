@@ -21,8 +21,8 @@ Status Guarded(const Call& call) noexcept {
   }
 }
 
-// Guarded, but a refusal has that code and no words. For a failure that is known by then, and only
-// its words have found no memory.
+// Guarded, but where memory is refused the answer is `code` without words. For calls that need
+// memory only for the words of a failure.
 template <typename Call>
 Status GuardedAs(Code code, const Call& call) noexcept {
   try {

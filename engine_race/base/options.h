@@ -230,8 +230,9 @@ struct Options {
   // slot of its bucket, and up to 56 MiB.
   Reclaim reclaim = Reclaim::kBackground;
   // The share of a bucket's slots that background reclaim leaves without live records: 1 to 99.
-  // Values take about 100 / (100 - percent) times the space of live records, in whole rows. In
-  // small buckets it may be two rows more instead. At times they take a sixteenth more, or a row.
+  // Values take about 100 / (100 - percent) times the space of live records, in whole rows. A small
+  // bucket may have two rows without live records instead, but a quarter of these at most. At times
+  // a bucket takes a sixteenth more, or a row.
   uint32_t reclaim_dead_percent = 15;
   // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -48,12 +47,12 @@ struct alignas(64) Bucket {
   }
   LoggedSlots Logged() const {
     const uint64_t watermark = LoggedValueWatermark();
-    // Acquire pairs with the release in RowKeeper::BeginRows: the runs are filled in.
+    // Acquire pairs with the releases in RowKeeper::BeginRows and AdoptTable: the runs are there.
     return {watermark, run_slots.load(std::memory_order_acquire)};
   }
   // No slot from this one on holds a record.
   uint64_t SlotEnd() const {
-    // Acquire, as in Logged, and of the release in RowKeeper::Extend.
+    // Acquire, as in Logged, and of the releases in RowKeeper::Extend and AdoptTable.
     const RunSlots* const runs = run_slots.load(std::memory_order_acquire);
     if (runs == nullptr) return RecordCount();
     return published_row_end.load(std::memory_order_acquire) * runs->row_records();

@@ -185,7 +185,7 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
       return Guarded([&] { return context_.latch.status(); });
     }
     bucket.LaneOf(full.kind).BeginWrite(full.group);
-    // Not for a group that the opening has found: the disk may have little room for the others.
+    // Recovery does not: the disk may have little room for the other groups that it found.
     const bool reserves_ahead = bucket.may_stage;
     lock->unlock();
     Status written = Guarded([&] {

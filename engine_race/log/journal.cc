@@ -1,7 +1,6 @@
 #include "engine_race/log/journal.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// Ends the key log of a bucket for good, after a power loss. Entries left behind the end could be
-// taken for records again, among those that are written later.
+// Ends the key log of a bucket for good, after a power loss or in a clone. Entries behind the end
+// could be taken for records again, among those that are written later.
 //
 // Thread safety: one call at a time for a bucket. The caller owns the files.
 #ifndef ENGINE_RACE_LOG_KEY_LOG_CUT_H_

@@ -57,8 +57,8 @@ inline Status ForEachBucket(const std::vector<uint32_t>& buckets,
                        [&](uint32_t i) { return work(buckets[i]); });
 }
 
-// ForEachBucket with look(bucket, &good). *all: no bucket has set its *good to false. The others
-// may be left out then, and failures of theirs do not count.
+// ForEachBucket with look(bucket, &good). *all: every bucket was looked at, and none has set its
+// *good to false. Once one has, the others may be left out, and their failures do not count.
 inline Status AreAllGood(const std::vector<uint32_t>& buckets,
                          const std::function<Status(uint32_t bucket, bool* good)>& look,
                          bool* all) {

@@ -1,10 +1,10 @@
 #include "engine_race/log/power_recovery.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -216,10 +216,18 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
 Status AreAllReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
                       const std::vector<uint32_t>& buckets, std::vector<BucketState>* states,
                       bool* readable) {
-  const auto look = [&](uint32_t index, bool* found) {
-    return IsReadable(files, staging, journal, index, &(*states)[index], found);
-  };
-  return AreAllGood(buckets, look, readable);
+  // A failure counts also where another bucket is not readable: a device that fails is not
+  // repaired.
+  std::atomic<bool> all_readable{true};
+  Status looked = ForEachBucket(buckets, [&](uint32_t index) {
+    if (!all_readable.load()) return Status::Ok();
+    bool found = false;
+    Status read = IsReadable(files, staging, journal, index, &(*states)[index], &found);
+    if (!found) all_readable.store(false);
+    return read;
+  });
+  *readable = all_readable.load();
+  return looked;
 }
 
 Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,

@@ -253,12 +253,15 @@ void Recovery::WriteFullGroups(uint32_t index) {
   FullGroup full;
   if (!bucket.FindIdleGroup(&full)) return;
   Status written = context_.staging.ReserveCounts();
-  if (written.ok()) written = groups_.WriteIdleGroups(index, &lock);
+  if (written.ok()) {
+    written = groups_.WriteIdleGroups(index, &lock);
+  } else {
+    context_.latch.LatchIfLasting(written);
+  }
   if (written.ok()) return;
   Log(context_.options.log, LogLevel::kWarning,
       "bucket " + std::to_string(index) +
           ": a full group could not be written to its log: " + written.ToString());
-  context_.latch.LatchIfLasting(written);
 }
 
 }  // namespace engine_race

@@ -64,7 +64,7 @@ class DirtyBuckets final : public KeyGroupListener {
            waiting_count_.load(std::memory_order_relaxed) > max_waiting_count_;
   }
 
-  // `dead_percent`: the share of its slots that the bucket may have without live records. Also
+  // `dead_percent`: as for SlotLimit. Also
   // limits its rows (RowMover::LimitRows), unless reclaim is off. True: another cleaning may find
   // more to free once this one's slots are settled. For example tombstones whose older records lay
   // there.

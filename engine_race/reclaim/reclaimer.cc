@@ -84,7 +84,7 @@ void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const Bucket
 }
 
 // The share of dead records that a bucket may have. It is lower while slots wait to be settled or
-// released: these take space too.
+// released: these take space too. The two rows of a small bucket stay as they are.
 uint32_t Reclaimer::DeadPercent() const {
   const uint64_t waiting = (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) /
                            log_.geometry().slot_bytes();

@@ -10,9 +10,10 @@ namespace {
 // rows, and the buckets of a store at least so many bytes together.
 constexpr uint64_t kMinRowLimit = 3;
 constexpr uint64_t kMinLimitBytes = uint64_t{8} << 20;
-// Records that only staging holds supersede nothing, and these may be a row. A row that was given
-// up waits for a flush, and the tail fills one. With fewer empty slots a bucket would take more
-// rows all the time, and be moved out of them again.
+// A bucket may always have so many rows without live records, but at most this part of its live
+// records. Up to a row of newer records is only staged, and supersedes nothing yet. Slots that were
+// given up wait for a flush. With fewer, a bucket would take more rows all the time, and be moved
+// out of them again.
 constexpr uint64_t kWorkingRows = 2;
 constexpr uint64_t kWorkingShare = 4;
 // Rows are emptied where a bucket has so many slots beyond its limit: a share of the limit, and at

@@ -13,7 +13,6 @@
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/memory_cgroup.h"
-#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 namespace {

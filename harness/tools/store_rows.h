@@ -126,7 +126,7 @@ class TransferNote {
 // Makes the names in the directory of a file durable.
 Status SyncDirectoryOf(const std::string& path);
 
-// The import and export of bin/store: between a store and files of rows, see store_rows.h.
+// The import and export of bin/store: between a store and files of rows.
 //
 // A note beside the file, FILE.note, says how far the call is. Each note follows a sync of the
 // store, or of the file, so all that it counts is durable. After any end of a call another one can
