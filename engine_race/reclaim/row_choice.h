@@ -14,8 +14,8 @@
 
 namespace engine_race {
 
-// The slots that a bucket of so many live records may have: `dead_percent` of them without one, or
-// two rows where these are more, but a quarter of the live records at most.
+// The slots that a bucket of so many live records may have: `dead_percent` of them without one.
+// Where two rows are more it may have these, but a quarter of the live records at most.
 uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent, const Geometry& geometry);
 // The rows that the tail of a bucket may take: those of `slot_limit`, rounded, or a few
 // however few records are live. In a store of few buckets each may have more.
