@@ -56,10 +56,6 @@ class GroupWriter {
 
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
-  // Under the bucket's lock, for a group that Lane::BeginWrite was called for. Counts it as logged
-  // when `written` is Ok, and leaves it to be written again otherwise. Ok when the group is in its
-  // log and is counted.
-  Status FinishWrite(uint32_t bucket, const FullGroup& full, Status written) noexcept;
 
   // Under the bucket's lock, before the first write to the bucket. kCorruption when the records
   // that this opening found staged do not verify; the next opening is then told to verify
@@ -78,6 +74,10 @@ class GroupWriter {
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
   Status WriteGroup(uint32_t bucket, const FullGroup& full, bool reserves_ahead);
+  // Under the bucket's lock, for a group that Lane::BeginWrite was called for. Counts it as logged
+  // when `written` is Ok, and leaves it to be written again otherwise. Ok when the group is in its
+  // log and is counted.
+  Status FinishWrite(uint32_t bucket, const FullGroup& full, Status written) noexcept;
   // Flushes replaced entries. The first call of an opening replaces those of all other buckets
   // before.
   Status FlushReplaced(uint32_t bucket);

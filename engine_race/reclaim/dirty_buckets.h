@@ -64,10 +64,9 @@ class DirtyBuckets final : public KeyGroupListener {
            waiting_count_.load(std::memory_order_relaxed) > max_waiting_count_;
   }
 
-  // `dead_percent`: as for SlotLimit. Also
-  // limits its rows (RowMover::LimitRows), unless reclaim is off. True: another cleaning may find
-  // more to free once this one's slots are settled. For example tombstones whose older records lay
-  // there.
+  // `dead_percent`: as for SlotLimit. Also limits its rows (RowMover::LimitRows), unless reclaim is
+  // off. True: another cleaning may find more to free once this one's slots are settled. For
+  // example tombstones whose older records lay there.
   bool NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   // Of the buckets that are not in `tried`: the one with the most dead records. In buckets that
   // were not cleaned since the opening all may be dead. False: none has as many as an eighth

@@ -121,7 +121,8 @@ class StoreRuns {
   Status Open(const Options& options);
   void Close() { store_.reset(); }
   Store* store() { return store_.get(); }
-  // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
+  // Reads records as `draw` selects them; `seed` selects the stream of draws. *frames, if given,
+  // gets the run's effect on the hot values.
   Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
              FrameCounts* frames = nullptr);
   // Reads every record once, in an order that is not that of keys, by MultiRead.

@@ -1,6 +1,5 @@
 #include "harness/system/process_stats.h"
 
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
