@@ -1,8 +1,10 @@
 #include "engine_race/base/sys_prefetch.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "engine_race/base/sys.h"
 
@@ -12,6 +14,30 @@ namespace {
 // The kernel reads no more for one call than its read-ahead window, which is 128 KiB by default. It
 // leaves out the rest of a longer range and reports no error.
 constexpr uint64_t kPieceBytes = 128 << 10;
+
+// Calls visit(offset, size) for the parts of a file that have data, up to kMaxPrefetchBytes of
+// them. Holes shorter than a piece may count as data.
+template <typename Visit>
+void ForEachData(int fd, const Visit& visit) {
+  uint64_t size_bytes = 0;
+  // A failure comes again when the content is read.
+  if (!FileSize(fd, &size_bytes).ok()) return;
+  uint64_t left_bytes = kMaxPrefetchBytes;
+  for (uint64_t offset = 0; offset < size_bytes && left_bytes > 0;) {
+    const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;
+    // A file system that does not tell has data everywhere.
+    if (data >= 0) offset = static_cast<uint64_t>(data);
+    const off_t hole = data < 0 ? -1 : ::lseek(fd, data, SEEK_HOLE);
+    uint64_t end = hole < 0 ? size_bytes : static_cast<uint64_t>(hole);
+    end = std::min(std::max(end, offset + kPieceBytes), size_bytes);
+    if (end <= offset) return;  // the file has become shorter
+    const uint64_t bytes = std::min(end - offset, left_bytes);
+    visit(offset, bytes);
+    offset += bytes;
+    left_bytes -= bytes;
+  }
+}
 
 }  // namespace
 
@@ -31,20 +57,19 @@ Status PrefetchFile(int dir_fd, const std::string& name) {
   const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
   if (opened.error() == ENOENT) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(opened);
-  uint64_t size_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(FileSize(fd.get(), &size_bytes));
-  Prefetch(fd.get(), 0, size_bytes);
+  ForEachData(fd.get(),
+              [&](uint64_t offset, uint64_t bytes) { Prefetch(fd.get(), offset, bytes); });
   return Status::Ok();
 }
 
 void AwaitPrefetched(int fd) {
-  uint64_t size_bytes = 0;
-  if (!FileSize(fd, &size_bytes).ok() || size_bytes == 0) return;
+  uint64_t end = 0;
+  ForEachData(fd, [&](uint64_t offset, uint64_t bytes) { end = offset + bytes; });
+  if (end == 0) return;
   char last = 0;
   size_t read_bytes = 0;
   // A failure comes again when the content is read.
-  static_cast<void>(
-      Pread(fd, &last, sizeof(last), std::min(size_bytes, kMaxPrefetchBytes) - 1, &read_bytes));
+  static_cast<void>(Pread(fd, &last, sizeof(last), end - 1, &read_bytes));
 }
 
 }  // namespace engine_race::sys

@@ -18,7 +18,8 @@ inline constexpr uint64_t kMaxPrefetchBytes = uint64_t{64} << 20;
 // Asks for [offset, offset + size), up to kMaxPrefetchBytes, to be read into the page cache; advice
 // only.
 void Prefetch(int fd, uint64_t offset, uint64_t size);
-// Prefetch of a file from its beginning, up to kMaxPrefetchBytes. A missing file is no error.
+// Prefetch of what a file has beside its holes, from its beginning and up to kMaxPrefetchBytes. A
+// missing file is no error.
 Status PrefetchFile(int dir_fd, const std::string& name);
 // Waits for the last page that PrefetchFile has begun to read. Devices end reads in about the order
 // in which they began, so all pages are there then. A reader that begins with the first page would

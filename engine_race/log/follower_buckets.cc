@@ -151,12 +151,11 @@ Status Follower::SampleRows(uint32_t number, Sample* sample, RawRows* rows, bool
 
 // False: the rows or the counts are damaged.
 bool Follower::DecodeSample(uint32_t number, const RawRows& rows, Sample* sample) const {
-  SlotTable table;
-  bool is_damaged = false;
-  DecodeRows(context_.files, number, rows, &table, &is_damaged);
-  if (is_damaged) return false;
+  BucketRows decoded_rows;
+  DecodeRows(context_.files, number, rows, &decoded_rows);
+  if (decoded_rows.damaged) return false;
   sample->state = DecodeCounts(context_.files.identity.seed_id(), number, context_.geometry(),
-                               sample->line, std::move(table));
+                               sample->line, std::move(decoded_rows.table));
   sample->has_table = true;
   const SlotTable& decoded = sample->state.table;
   return IsSound(sample->state) &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/batch_intents.h"
@@ -84,9 +85,10 @@ Status Recovery::Run(bool may_verify) {
   Status looked = journal.Read(context_.files.directory.get(), context_.ids(),
                                context_.geometry().value_bytes());
   // In doubt too: staged records count below the counts alone.
-  ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
+  bool redone = false;
+  ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states, &redone));
   // An intent may name records that no row holds.
-  if (doubt == nullptr) doubt = DoubtRows(states);
+  if (doubt == nullptr && redone) doubt = DoubtRows(states);
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }
@@ -94,8 +96,9 @@ Status Recovery::Run(bool may_verify) {
     looked = CompareWithCoverage(context_.files, covered, states, &doubt);
   }
   if (doubt == nullptr) {
-    for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
+    AdoptStates(&states);
     if (looked.ok()) looked = CheckStagingToWrite(&doubt);
+    if (doubt != nullptr) TakeTablesBack(&states);
   }
   // Records that cannot be read cannot be verified: the store is not written to, but serves reads.
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
@@ -121,10 +124,11 @@ Status Recovery::Run(bool may_verify) {
 
 // Finishes the batches that an interruption left committed. A recovery that is killed here begins
 // with the same intents again. They are gone before a doubt ends, so that no later opening counts
-// records that are lost.
-Status Recovery::RedoBatches(std::vector<BucketState>* states) {
+// records that are lost. *redone: the counts of some states have changed.
+Status Recovery::RedoBatches(std::vector<BucketState>* states, bool* redone) {
   MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
+  *redone = !moved.logged.empty() || !moved.staged.empty();
   if (context_.options.read_only) return Status::Ok();
   // The counts of a large batch are durable before they are relied on. Without the intent a loss of
   // power between them would tear it.
@@ -193,7 +197,7 @@ Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
   if (!readable || lost != nullptr) {
     return NeedsRecovery(lost != nullptr ? lost : doubt);
   }
-  for (uint32_t index = 0; index < states->size(); ++index) AdoptState(index, (*states)[index]);
+  AdoptStates(states);
   return Status::Ok();
 }
 
@@ -205,33 +209,45 @@ Status Recovery::RecoverInDoubt(const JournalReplay& journal, std::vector<Bucket
                          .Run(PageCacheId(context_.files), states, &readable);
   if (!recovered.ok() && !readable) return recovered;
   if (!recovered.ok()) context_.latch.Latch(recovered);
-  for (uint32_t index = 0; index < states->size(); ++index) {
-    const BucketState& state = (*states)[index];
+  for ([[maybe_unused]] const BucketState& state : *states) {
     ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
                        state.synced_watermark == state.record_count);
-    AdoptState(index, state);
   }
+  AdoptStates(states);
   return Status::Ok();
 }
 
-void Recovery::AdoptState(uint32_t index, const BucketState& state) {
-  Bucket& bucket = context_.buckets[index];
-  bucket.damaged = state.damaged || !bucket.Adopt(context_.geometry(), state);
-  if (bucket.damaged) return;
-  AdoptTable(index, state.table);
-  bucket.found_clean_at = state.clean_at;
-  bucket.staging_verified = state.LoggedKeyCount() == state.record_count &&
-                            state.LoggedValueCount() == state.record_count;
-  bucket.reserved_keys = state.logged_key_watermark;
-  bucket.reserved_values = state.logged_value_watermark;
-  // Relaxed: no other thread has seen the log yet.
-  bucket.published_count.store(state.record_count, std::memory_order_relaxed);
+void Recovery::AdoptStates(std::vector<BucketState>* states) {
+  for (uint32_t index = 0; index < states->size(); ++index) AdoptState(index, &(*states)[index]);
 }
 
-void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
+// Takes the table of the state, unless the bucket is damaged.
+void Recovery::AdoptState(uint32_t index, BucketState* state) {
   Bucket& bucket = context_.buckets[index];
-  bucket.AdoptTable(table);
-  const std::vector<Row>& rows = table.rows();
+  bucket.damaged = state->damaged || !bucket.Adopt(context_.geometry(), *state);
+  if (bucket.damaged) return;
+  AdoptTable(index, std::move(state->table));
+  bucket.found_clean_at = state->clean_at;
+  bucket.staging_verified = state->LoggedKeyCount() == state->record_count &&
+                            state->LoggedValueCount() == state->record_count;
+  bucket.reserved_keys = state->logged_key_watermark;
+  bucket.reserved_values = state->logged_value_watermark;
+  // Relaxed: no other thread has seen the log yet.
+  bucket.published_count.store(state->record_count, std::memory_order_relaxed);
+}
+
+// For another adoption, after a doubt.
+void Recovery::TakeTablesBack(std::vector<BucketState>* states) {
+  for (uint32_t index = 0; index < states->size(); ++index) {
+    Bucket& bucket = context_.buckets[index];
+    if (!bucket.damaged) (*states)[index].table = std::move(bucket.table);
+  }
+}
+
+void Recovery::AdoptTable(uint32_t index, SlotTable table) {
+  Bucket& bucket = context_.buckets[index];
+  bucket.AdoptTable(std::move(table));
+  const std::vector<Row>& rows = bucket.table.rows();
   bucket.durable_row_end = static_cast<uint32_t>(rows.size());
   // Of an earlier adoption, before a doubt was found.
   bucket.free_rows.clear();

@@ -43,13 +43,15 @@ class Recovery {
 
  private:
   Status KeepLostSegments(const std::vector<BucketState>& states, bool trusted);
-  Status RedoBatches(std::vector<BucketState>* states);
+  Status RedoBatches(std::vector<BucketState>* states, bool* redone);
   Status CheckStagingToWrite(const char** doubt);
   Status AdoptReadable(const char* doubt, const JournalReplay& journal,
                        const FoundCoverage& covered, std::vector<BucketState>* states);
   Status RecoverInDoubt(const JournalReplay& journal, std::vector<BucketState>* states);
-  void AdoptState(uint32_t bucket, const BucketState& state);
-  void AdoptTable(uint32_t bucket, const SlotTable& table);
+  void AdoptStates(std::vector<BucketState>* states);
+  void AdoptState(uint32_t bucket, BucketState* state);
+  void AdoptTable(uint32_t bucket, SlotTable table);
+  void TakeTablesBack(std::vector<BucketState>* states);
   void WriteFullGroups(uint32_t bucket);
 
   LogContext& context_;

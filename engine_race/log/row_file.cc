@@ -1,16 +1,15 @@
 #include "engine_race/log/row_file.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/log/row_codec.h"
 
 namespace engine_race {
 namespace {
@@ -20,103 +19,13 @@ using format::RowImages;
 using format::RowKind;
 using format::RowsHead;
 
-constexpr uint32_t kRowEndBits = 32;
-constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
-constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
 // New rows that one call of the system writes.
 constexpr size_t kRowsAtOnce = 256;
-// How much of the file is read at once to be written again.
+// How much of the file is read at once, but for longer pieces, and to be written again.
+constexpr uint64_t kReadBytes = 64 << 10;
 constexpr size_t kAgainBytes = size_t{1} << 20;
-
-// What the file has of one bucket's rows.
-class RowCodec {
- public:
-  RowCodec(uint64_t store_id, uint32_t bucket) : seed_(store_id), where_(uint64_t{bucket} << 32) {}
-
-  // The row end in the low bits, and a hash of it above.
-  RowsHead EncodeHead(uint64_t row_end) const {
-    ENGINE_RACE_ASSERT(row_end >> kRowEndBits == 0);
-    const uint64_t hash =
-        MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15, where_ + 0x2d358dccaa6c78a5);
-    return {hash << kRowEndBits | row_end};
-  }
-  bool DecodeHead(const RowsHead& head, uint64_t* row_end) const {
-    *row_end = head.row_end & ((uint64_t{1} << kRowEndBits) - 1);
-    return head.row_end == EncodeHead(*row_end).row_end;
-  }
-  RowImage Encode(uint32_t index, const Row& row, uint64_t number) const {
-    RowImage image{};
-    image.begin = image.end = NumberWord(index, number);
-    image.number = row.number;
-    std::copy_n(row.path.words().begin(), SlotBits::kWordCount, image.path);
-    std::copy_n(row.held.words().begin(), SlotBits::kWordCount, image.held);
-    image.birth = row.birth << format::kRowKindBits | static_cast<uint64_t>(row.kind);
-    image.horizon = row.horizon;
-    image.seal = row.seal;
-    image.moved_at = row.moved_at;
-    image.hash = HashOf(index, image);
-    return image;
-  }
-  // Of a row that was not written before: both images count for the same.
-  RowImages EncodeNew(uint32_t index, const Row& row) const {
-    return {{Encode(index, row, 2), Encode(index, row, 1)}};
-  }
-  // *which: the image that counts, and its number. False: the row is damaged. Zeros are damage: a
-  // row has both images before the head reaches it.
-  bool Find(uint32_t index, const RowImages& images, uint32_t* which, uint64_t* number) const {
-    *which = 0;
-    *number = 0;
-    for (uint32_t i = 0; i < 2; ++i) {
-      const RowImage& image = images.images[i];
-      uint64_t begin = 0;
-      uint64_t end = 0;
-      if (!DecodeNumber(index, i, image.begin, &begin) ||
-          !DecodeNumber(index, i, image.end, &end)) {
-        return false;
-      }
-      if (begin != end) continue;
-      if (image.hash != HashOf(index, image)) return false;
-      if (begin <= *number) continue;
-      *which = i;
-      *number = begin;
-    }
-    return *number != 0;
-  }
-  static Row Decode(const RowImage& image) {
-    SlotBits::Words path;
-    SlotBits::Words held;
-    std::copy_n(image.path, path.size(), path.begin());
-    std::copy_n(image.held, held.size(), held.begin());
-    return {.kind = static_cast<RowKind>(image.birth & ((1U << format::kRowKindBits) - 1)),
-            .number = image.number,
-            .path = SlotBits(path),
-            .held = SlotBits(held),
-            .birth = image.birth >> format::kRowKindBits,
-            .horizon = image.horizon,
-            .seal = image.seal,
-            .moved_at = image.moved_at};
-  }
-
- private:
-  uint64_t HashOf(uint32_t index, const RowImage& image) const {
-    return Hash64(&image, offsetof(RowImage, hash), SeedOf(index));
-  }
-  uint64_t SeedOf(uint32_t index) const {
-    return MixWords(seed_ ^ kRowSeed, (where_ | index) + 0x2d358dccaa6c78a5);
-  }
-  uint64_t NumberWord(uint32_t index, uint64_t number) const {
-    const uint64_t check = MixWords(SeedOf(index) ^ number, 0x9e3779b97f4a7c15);
-    return check << format::kImageNumberBits | number;
-  }
-  // Image 0 of a row has even numbers, image 1 odd ones.
-  bool DecodeNumber(uint32_t index, uint32_t which, uint64_t word, uint64_t* number) const {
-    *number = word & ((uint64_t{1} << format::kImageNumberBits) - 1);
-    return *number != 0 && *number % 2 == which && word == NumberWord(index, *number);
-  }
-
-  uint64_t seed_;
-  uint64_t where_;
-};
+// Rows of other buckets between two pieces cost less than another call of the system.
+constexpr uint64_t kMaxGapBytes = 4096;
 
 RowCodec CodecOf(const StoreFiles& files, uint32_t bucket) {
   return {files.identity.seed_id(), bucket};
@@ -201,55 +110,128 @@ Status FindImages(const StoreFiles& files, uint32_t bucket, uint32_t index, Foun
                             " is damaged");
 }
 
-}  // namespace
+// Rows of one bucket that lie together in the file.
+struct RowPiece {
+  uint32_t bucket = 0;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint64_t offset = 0;
 
-Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw) {
-  const Geometry& geometry = files.identity.geometry;
-  *raw = RawRows();
-  if (!files.rows.valid()) return Status::Ok();
-  RowsHead head;
-  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&head, sizeof(head), geometry.RowHeadOffset(bucket)));
-  uint64_t row_end = 0;
-  raw->is_whole = CodecOf(files, bucket).DecodeHead(head, &row_end);
-  if (!raw->is_whole || row_end == format::kNoRows) return Status::Ok();
-  // Rows without a place are damage, and take no memory.
-  raw->is_whole = row_end <= std::min(geometry.rows_per_bucket(),
-                                      files.slots.SlotEnd(bucket) / geometry.row_records());
-  if (!raw->is_whole) return Status::Ok();
-  raw->has_rows = true;
-  raw->images.resize(row_end);
-  Status read =
-      ForRows(files, bucket, 0, row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
-        return files.rows.Read(&raw->images[first], count * sizeof(RowImages), offset);
+  uint64_t end_offset() const { return offset + count * sizeof(RowImages); }
+};
+
+// Where the rows of a bucket lie that the head reaches. False: it is damaged, or leads to segments
+// without a place. No rows: *row_end is kNoRows.
+bool FindPieces(const StoreFiles& files, uint32_t bucket, const RowsHead& head, uint64_t* row_end,
+                std::vector<RowPiece>* pieces) {
+  if (!CodecOf(files, bucket).DecodeHead(head, row_end)) return false;
+  if (*row_end == format::kNoRows) return true;
+  const size_t count_before = pieces->size();
+  const Status found =
+      ForRows(files, bucket, 0, *row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
+        pieces->push_back({bucket, first, count, offset});
+        return Status::Ok();
       });
-  raw->is_whole = read.code() != Code::kCorruption;
-  return raw->is_whole ? read : Status::Ok();
+  if (!found.ok()) pieces->resize(count_before);
+  return found.ok();
 }
 
-void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, SlotTable* table,
-                bool* damaged) {
-  *table = SlotTable(files.identity.geometry);
-  *damaged = !raw.is_whole;
-  if (*damaged || !raw.has_rows) return;
-  const RowCodec codec = CodecOf(files, bucket);
-  table->BeginRows(0);
-  for (uint32_t index = 0; index < raw.images.size(); ++index) {
+// Reads the rows of neighbouring buckets. Calls begin(bucket, is_whole, row_end) for each, and then
+// visit(piece, images), in the file's order. Images behind the file's end are null.
+template <typename Begin, typename Visit>
+Status VisitRows(const StoreFiles& files, uint32_t first_bucket, size_t bucket_count,
+                 const Begin& begin, const Visit& visit) {
+  std::vector<RowsHead> heads(bucket_count);
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(heads.data(), heads.size() * sizeof(heads[0]),
+                                              files.identity.geometry.RowHeadOffset(first_bucket)));
+  std::vector<RowPiece> pieces;
+  for (uint32_t i = 0; i < bucket_count; ++i) {
+    uint64_t row_end = 0;
+    const bool is_whole = FindPieces(files, first_bucket + i, heads[i], &row_end, &pieces);
+    begin(first_bucket + i, is_whole, row_end);
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const RowPiece& a, const RowPiece& b) { return a.offset < b.offset; });
+  std::vector<RowImages> buffer;
+  for (std::span<const RowPiece> left = pieces; !left.empty();) {
+    const uint64_t offset = left[0].offset;
+    size_t count = 1;
+    while (count < left.size() &&
+           left[count].offset <= left[count - 1].end_offset() + kMaxGapBytes &&
+           left[count].end_offset() <= offset + kReadBytes) {
+      ++count;
+    }
+    const uint64_t bytes = left[count - 1].end_offset() - offset;
+    buffer.resize(std::max(buffer.size(), bytes / sizeof(RowImages)));
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(files.rows.ReadSome(buffer.data(), bytes, offset, &read_bytes));
+    for (const RowPiece& piece : left.first(count)) {
+      const bool is_read = piece.end_offset() <= offset + read_bytes;
+      visit(piece, is_read ? &buffer[(piece.offset - offset) / sizeof(RowImages)] : nullptr);
+    }
+    left = left.subspan(count);
+  }
+  return Status::Ok();
+}
+
+// Adds rows to those of a bucket. Once it is damaged, no more are added.
+void AddRows(const RowCodec& codec, uint64_t first, std::span<const RowImages> images,
+             BucketRows* rows) {
+  for (uint32_t i = 0; i < images.size() && !rows->damaged; ++i) {
+    const auto index = static_cast<uint32_t>(first + i);
     uint32_t which = 0;
     uint64_t number = 0;
-    *damaged = !codec.Find(index, raw.images[index], &which, &number);
-    if (*damaged) return;
-    const Row row = RowCodec::Decode(raw.images[index].images[which]);
-    *damaged = !IsSound(row, *table);
-    if (*damaged) return;
-    table->SetRow(index, row);
+    rows->damaged = !codec.Find(index, images[i], &which, &number);
+    if (rows->damaged) return;
+    const Row row = RowCodec::Decode(images[i].images[which]);
+    rows->damaged = !IsSound(row, rows->table);
+    if (!rows->damaged) rows->table.SetRow(index, row);
   }
 }
 
-Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged) {
-  RawRows raw;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(files, bucket, &raw));
-  DecodeRows(files, bucket, raw, table, damaged);
-  return Status::Ok();
+}  // namespace
+
+Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw) {
+  *raw = RawRows();
+  if (!files.rows.valid()) return Status::Ok();
+  const auto begin = [&](uint32_t /*bucket*/, bool is_whole, uint64_t row_end) {
+    raw->is_whole = is_whole;
+    raw->has_rows = is_whole && row_end != format::kNoRows;
+    if (raw->has_rows) raw->images.resize(row_end);
+  };
+  return VisitRows(files, bucket, 1, begin, [&](const RowPiece& piece, const RowImages* images) {
+    raw->is_whole = raw->is_whole && images != nullptr;
+    if (images != nullptr) std::copy_n(images, piece.count, &raw->images[piece.first]);
+  });
+}
+
+void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, BucketRows* rows) {
+  *rows = {.table = SlotTable(files.identity.geometry), .damaged = !raw.is_whole};
+  if (rows->damaged || !raw.has_rows) return;
+  rows->table.BeginRows(0);
+  AddRows(CodecOf(files, bucket), 0, raw.images, rows);
+}
+
+Status ReadRows(const StoreFiles& files, uint32_t first_bucket, std::span<BucketRows> buckets) {
+  for (BucketRows& rows : buckets) rows = {.table = SlotTable(files.identity.geometry)};
+  if (!files.rows.valid()) return Status::Ok();
+  const auto begin = [&](uint32_t bucket, bool is_whole, uint64_t row_end) {
+    BucketRows& rows = buckets[bucket - first_bucket];
+    rows.damaged = !is_whole;
+    if (!is_whole || row_end == format::kNoRows) return;
+    rows.table.BeginRows(0);
+    rows.table.Reserve(row_end);
+  };
+  return VisitRows(
+      files, first_bucket, buckets.size(), begin,
+      [&](const RowPiece& piece, const RowImages* images) {
+        BucketRows& rows = buckets[piece.bucket - first_bucket];
+        if (images == nullptr) {
+          rows.damaged = true;
+        } else {
+          AddRows(CodecOf(files, piece.bucket), piece.first, {images, piece.count}, &rows);
+        }
+      });
 }
 
 Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {

@@ -35,11 +35,16 @@ struct RawRows {
   }
 };
 Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw);
-// *damaged: they are not whole, an image is damaged, or rows contradict each other.
-void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, SlotTable* table,
-                bool* damaged);
-// Both.
-Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
+
+struct BucketRows {
+  SlotTable table;
+  // They are not whole, an image is damaged, or rows contradict each other.
+  bool damaged = false;
+};
+void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, BucketRows* rows);
+// Reads the rows of neighbouring buckets, from `first_bucket` on, and decodes them. Neighbours lie
+// together in the file: reading them at once takes few calls of the system.
+Status ReadRows(const StoreFiles& files, uint32_t first_bucket, std::span<BucketRows> buckets);
 
 // Whether the bucket has rows there. True for a head that is damaged, too.
 Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows);

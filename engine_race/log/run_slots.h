@@ -14,7 +14,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "engine_race/log/row.h"
 
@@ -23,6 +22,11 @@ namespace engine_race {
 class RunSlots {
  public:
   explicit RunSlots(uint32_t row_records) : row_records_(row_records) {}
+  RunSlots(const RunSlots&) = delete;
+  RunSlots& operator=(const RunSlots&) = delete;
+  ~RunSlots() {
+    for (const std::atomic<Run*>& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
 
   uint32_t row_records() const { return row_records_; }
 
@@ -40,7 +44,7 @@ class RunSlots {
   bool IsBelow(uint64_t slot, uint64_t sequence) const {
     const auto row = static_cast<uint32_t>(slot / row_records_);
     // Acquire pairs with the release in RunsFrom, and in Set.
-    const Run* const chunk = chunks_[ChunkOf(row)].runs.load(std::memory_order_acquire);
+    const Run* const chunk = chunks_[ChunkOf(row)].load(std::memory_order_acquire);
     if (chunk == nullptr) return true;
     const Run& run = chunk[InChunk(row)];
     SlotBits::Words words;
@@ -59,12 +63,8 @@ class RunSlots {
     std::array<std::atomic<uint64_t>, SlotBits::kWordCount> path{};
   };
   // Each chunk is as long as all before it, and the first one is kFirstRows long.
-  static constexpr uint32_t kFirstRows = 64;
-  struct Chunk {
-    std::unique_ptr<Run[]> owned;
-    std::atomic<Run*> runs{nullptr};
-  };
-  static constexpr size_t kChunkCount = 27;
+  static constexpr uint32_t kFirstRows = 8;
+  static constexpr size_t kChunkCount = 30;
   static_assert(uint64_t{kFirstRows} << (kChunkCount - 1) == uint64_t{1} << 32);
 
   static uint32_t ChunkOf(uint32_t row) {
@@ -75,16 +75,17 @@ class RunSlots {
 
   Run* RunsFrom(uint32_t row) {
     const uint32_t number = ChunkOf(row);
-    Chunk& chunk = chunks_[number];
-    if (chunk.owned == nullptr) {
-      chunk.owned = std::make_unique<Run[]>(number == 0 ? kFirstRows : FirstOf(number));
-      chunk.runs.store(chunk.owned.get(), std::memory_order_release);
+    // Relaxed: only the thread that sets rows stores it.
+    Run* runs = chunks_[number].load(std::memory_order_relaxed);
+    if (runs == nullptr) {
+      runs = new Run[number == 0 ? kFirstRows : FirstOf(number)];
+      chunks_[number].store(runs, std::memory_order_release);
     }
-    return chunk.owned.get();
+    return runs;
   }
 
   const uint32_t row_records_;
-  std::array<Chunk, kChunkCount> chunks_;
+  std::array<std::atomic<Run*>, kChunkCount> chunks_{};
 };
 
 // Which slots of a bucket have their values in the value log for good. More may have by the time

@@ -27,6 +27,7 @@ constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
 // Of a value that goes past the caches. A smaller one is sooner copied than waited for.
 constexpr uint32_t kLeastStreamedBytes = 4096;
+constexpr uint32_t kBucketsAtOnce = 128;      // whose rows are read together
 constexpr uint32_t kMaxPrefetchBytes = 4096;  // of a value: the rest follows as it is copied
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
@@ -145,25 +146,22 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
   ENGINE_RACE_RETURN_IF_ERROR(
       files_.counts.Read(lines.data(), lines.size() * sizeof(lines.front()), 0));
   states->assign(geometry_.bucket_count, BucketState());
-  const auto read = [&](uint32_t bucket) {
-    SlotTable table;
-    bool damaged = false;
-    ENGINE_RACE_RETURN_IF_ERROR(ReadRows(files_, bucket, &table, &damaged));
-    BucketState& state = (*states)[bucket];
-    state =
-        DecodeCounts(files_.identity.seed_id(), bucket, geometry_, lines[bucket], std::move(table));
-    state.damaged = state.damaged || damaged;
+  // Without rows there is nothing to read, which takes one thread.
+  const bool has_rows = files_.rows.valid();
+  const uint32_t at_once = has_rows ? kBucketsAtOnce : geometry_.bucket_count;
+  if (has_rows) sys::AwaitPrefetched(files_.rows.fd());
+  return ForEachNumber((geometry_.bucket_count + at_once - 1) / at_once, [&](uint32_t part) {
+    const uint32_t first = part * at_once;
+    std::vector<BucketRows> rows(std::min(at_once, geometry_.bucket_count - first));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadRows(files_, first, rows));
+    for (uint32_t i = 0; i < rows.size(); ++i) {
+      BucketState& state = (*states)[first + i];
+      state = DecodeCounts(files_.identity.seed_id(), first + i, geometry_, lines[first + i],
+                           std::move(rows[i].table));
+      state.damaged = state.damaged || rows[i].damaged;
+    }
     return Status::Ok();
-  };
-  if (files_.rows.valid()) {
-    sys::AwaitPrefetched(files_.rows.fd());
-    // The rows of each bucket take a read of their own.
-    return ForEachNumber(geometry_.bucket_count, read);
-  }
-  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
-    ENGINE_RACE_RETURN_IF_ERROR(read(bucket));
-  }
-  return Status::Ok();
+  });
 }
 
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have

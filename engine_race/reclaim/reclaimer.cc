@@ -21,6 +21,9 @@ constexpr uint64_t kFarBehindFactor = 4;
 // How long freed slots wait for others to be settled with them, and buckets for batches that hold
 // them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
+// How long the buckets that an earlier opening left wait, so that the first reads of this one have
+// the device. A write that makes a bucket due ends the wait.
+constexpr auto kOpeningDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // How often Compact goes over all buckets of a full disk. Each round makes room for the next one.
@@ -54,6 +57,7 @@ Status Reclaimer::Start() {
   return Guarded([this] {
     compacted_counts_.resize(log_.geometry().bucket_count);
     dirty_.QueueDue();
+    look_again_ = false;
     thread_ = StartThread("er-reclaim", [this] { Run(); });
     log_.set_key_group_listener(&dirty_);
     return Status::Ok();
@@ -163,6 +167,11 @@ void Reclaimer::Run() noexcept {
   BucketCleaner cleaner(&log_);
   // Where the store has had so many records, it was compacted while it was idle.
   uint64_t compacted_count = ~uint64_t{0};
+  {
+    std::unique_lock lock(mutex_);
+    work_.wait_for(lock, kOpeningDelay, [this] { return stop_ || look_again_; });
+    if (stop_) return;
+  }
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {

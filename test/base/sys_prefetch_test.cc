@@ -30,6 +30,13 @@ class SysPrefetchTest : public testing::Test {
   }
   // Makes the file one hole of that size: reading it takes no device.
   void SetSize(uint64_t size_bytes) { ASSERT_TRUE(sys::Truncate(fd_.get(), size_bytes).ok()); }
+  // Writes data there that is in no page cache afterwards.
+  void WriteCold(uint64_t offset, uint64_t size_bytes) {
+    const std::vector<char> data(size_bytes, 'v');
+    ASSERT_TRUE(sys::PwriteFull(fd_.get(), data.data(), size_bytes, offset).ok());
+    ASSERT_EQ(::fdatasync(fd_.get()), 0);
+    ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
   // Which pages are in the page cache.
   std::vector<unsigned char> Resident(uint64_t size_bytes) const {
     std::vector<unsigned char> pages(size_bytes / kPage);
@@ -40,6 +47,15 @@ class SysPrefetchTest : public testing::Test {
     for (unsigned char& page : pages) page &= 1;
     return pages;
   }
+  // The device brings them some time after the call.
+  void AwaitPages(uint64_t offset, uint64_t size_bytes) const {
+    const auto is_there = [](unsigned char page) { return page == 1; };
+    std::vector<unsigned char> pages;
+    do {
+      pages = Resident(offset + size_bytes);
+    } while (!std::all_of(pages.begin() + static_cast<ptrdiff_t>(offset / kPage), pages.end(),
+                          is_there));
+  }
   test::TempDir dir_;
   UniqueFd fd_;
 };
@@ -47,18 +63,29 @@ class SysPrefetchTest : public testing::Test {
 // The kernel's window of reading ahead is smaller: it may be 8 MiB.
 TEST_F(SysPrefetchTest, AFileIsReadAheadToItsEnd) {
   constexpr uint64_t kBytes = uint64_t{40} << 20;
-  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  ASSERT_NO_FATAL_FAILURE(WriteCold(0, kBytes));
   ASSERT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
-  const std::vector<unsigned char> pages = Resident(kBytes);
-  EXPECT_EQ(std::count(pages.begin(), pages.end(), 1), static_cast<ptrdiff_t>(pages.size()));
+  AwaitPages(0, kBytes);
 }
 
+// It is read up to the most that a call asks for, wherever its data lie.
 TEST_F(SysPrefetchTest, AVeryLargeFileIsReadAheadInPart) {
-  constexpr uint64_t kBytes = sys::kMaxPrefetchBytes + (uint64_t{1} << 20);
-  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  constexpr uint64_t kData = sys::kMaxPrefetchBytes + (uint64_t{1} << 20);
+  constexpr uint64_t kHole = uint64_t{100} << 20;
+  ASSERT_NO_FATAL_FAILURE(WriteCold(kHole, kData));
   ASSERT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
-  const std::vector<unsigned char> pages = Resident(kBytes);
-  EXPECT_EQ(pages[sys::kMaxPrefetchBytes / kPage - 1], 1);
+  AwaitPages(kHole, sys::kMaxPrefetchBytes);
+  EXPECT_EQ(Resident(kHole + kData).back(), 0);
+}
+
+TEST_F(SysPrefetchTest, HolesAreNotReadAhead) {
+  constexpr uint64_t kHole = uint64_t{20} << 20;
+  ASSERT_NO_FATAL_FAILURE(WriteCold(kHole, kPage));
+  ASSERT_NO_FATAL_FAILURE(SetSize(2 * kHole));
+  ASSERT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("f")).ok());
+  AwaitPages(kHole, kPage);
+  const std::vector<unsigned char> pages = Resident(2 * kHole);
+  EXPECT_EQ(pages.front(), 0);
   EXPECT_EQ(pages.back(), 0);
 }
 
@@ -76,13 +103,16 @@ TEST_F(SysPrefetchTest, AMissingFileIsNone) {
   EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("none")).ok());
 }
 
+// A hole behind it has nothing to wait for.
 TEST_F(SysPrefetchTest, TheLastPageIsAwaited) {
-  constexpr uint64_t kBytes = uint64_t{40} << 20;
-  ASSERT_NO_FATAL_FAILURE(SetSize(kBytes));
+  constexpr uint64_t kBytes = uint64_t{4} << 20;
+  ASSERT_NO_FATAL_FAILURE(WriteCold(0, kBytes));
+  ASSERT_NO_FATAL_FAILURE(SetSize(2 * kBytes));
   sys::AwaitPrefetched(fd_.get());
-  const std::vector<unsigned char> pages = Resident(kBytes);
-  EXPECT_EQ(pages.back(), 1);
+  const std::vector<unsigned char> pages = Resident(2 * kBytes);
+  EXPECT_EQ(pages[kBytes / kPage - 1], 1);
   EXPECT_EQ(pages.front(), 0);
+  EXPECT_EQ(pages.back(), 0);
 }
 
 TEST_F(SysPrefetchTest, NothingIsAwaitedOfAnEmptyFile) {

@@ -148,9 +148,12 @@ void StoreLayout::ReadTables(const std::string& dir) {
     throw std::runtime_error("the table of a sound store is not read");
   }
   for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
-    bool damaged = false;
-    const Status read = ReadRows(files_, bucket, &tables_.emplace_back(), &damaged);
-    if (!read.ok() || damaged) throw std::runtime_error("the rows of a sound store are not read");
+    BucketRows found;
+    const Status read = ReadRows(files_, bucket, {&found, 1});
+    if (!read.ok() || found.damaged) {
+      throw std::runtime_error("the rows of a sound store are not read");
+    }
+    tables_.push_back(std::move(found.table));
     uint64_t number = 0;
     for (uint64_t i = 0; i < files_.slots.table().SegmentEnd(bucket); ++i) {
       if (files_.slots.NumberOf(bucket, i, &number)) bucket_of_segment_[number] = bucket;

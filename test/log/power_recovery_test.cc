@@ -169,11 +169,10 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
     return index < rows.size() ? rows[index] : Row();
   }
   void ExpectFileHasTheTable() {
-    SlotTable found;
-    bool damaged = true;
-    ASSERT_TRUE(ReadRows(context_->files, 0, &found, &damaged).ok());
-    EXPECT_FALSE(damaged);
-    EXPECT_EQ(found.rows(), states_[0].table.rows());
+    BucketRows found{.table = {}, .damaged = true};
+    ASSERT_TRUE(ReadRows(context_->files, 0, {&found, 1}).ok());
+    EXPECT_FALSE(found.damaged);
+    EXPECT_EQ(found.table.rows(), states_[0].table.rows());
   }
   void Zero(uint64_t slot) { OverwriteValue(slot, std::string(kValueBytes, '\0')); }
 

@@ -58,8 +58,11 @@ class RowFileTest : public ::testing::Test {
     return table;
   }
   void Read(SlotTable* table, bool* damaged, uint32_t bucket = kBucket) const {
-    const Status read = ReadRows(files_, bucket, table, damaged);
+    BucketRows found;
+    const Status read = ReadRows(files_, bucket, {&found, 1});
     ASSERT_TRUE(read.ok()) << read.ToString();
+    *table = std::move(found.table);
+    *damaged = found.damaged;
   }
   bool IsDamaged(uint32_t bucket = kBucket) const {
     SlotTable table;
@@ -344,25 +347,23 @@ TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
   ASSERT_NO_FATAL_FAILURE(OpenWithRows(options, dir.path(), &files));
   ASSERT_EQ(files.identity.geometry.row_records(), 128u);
   ASSERT_TRUE(WriteRowsHead(files, 0, 1).ok());
-  SlotTable table;
-  bool damaged = true;
+  BucketRows found{.table = {}, .damaged = true};
   Row row = {.kind = RowKind::kUsed, .held = SlotBits::First(128)};
   ASSERT_TRUE(WriteNewRows(files, 0, 0, {&row, 1}).ok());
-  ASSERT_TRUE(ReadRows(files, 0, &table, &damaged).ok());
-  EXPECT_FALSE(damaged);
+  ASSERT_TRUE(ReadRows(files, 0, {&found, 1}).ok());
+  EXPECT_FALSE(found.damaged);
   row.held.Add(128);
   ASSERT_TRUE(WriteRow(files, 0, 0, row).ok());
-  ASSERT_TRUE(ReadRows(files, 0, &table, &damaged).ok());
-  EXPECT_TRUE(damaged);
+  ASSERT_TRUE(ReadRows(files, 0, {&found, 1}).ok());
+  EXPECT_TRUE(found.damaged);
 }
 
 TEST_F(RowFileTest, AFileThatCannotBeReadIsAnError) {
   ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   FailingCalls failing(CallKind::kPread, format::kRowsName, EIO);
   const ScopedHook hook(&failing);
-  SlotTable table;
-  bool damaged = false;
-  EXPECT_EQ(ReadRows(files_, kBucket, &table, &damaged).code(), Code::kIOError);
+  BucketRows found;
+  EXPECT_EQ(ReadRows(files_, kBucket, {&found, 1}).code(), Code::kIOError);
 }
 
 // A file that an interrupted call left under that name does not count.

@@ -52,12 +52,11 @@ class RowKeeperTest : public ::testing::Test {
     return identity.has_rows;
   }
   void ExpectFileHasTheTable() {
-    SlotTable found;
-    bool damaged = true;
-    ASSERT_TRUE(ReadRows(parts_.context.files, 0, &found, &damaged).ok());
-    EXPECT_FALSE(damaged);
-    EXPECT_EQ(found.has_rows(), table().has_rows());
-    EXPECT_EQ(found.rows(), table().rows());
+    BucketRows found{.table = {}, .damaged = true};
+    ASSERT_TRUE(ReadRows(parts_.context.files, 0, {&found, 1}).ok());
+    EXPECT_FALSE(found.damaged);
+    EXPECT_EQ(found.table.has_rows(), table().has_rows());
+    EXPECT_EQ(found.table.rows(), table().rows());
   }
 
   const TempDir dir_;

@@ -30,11 +30,11 @@ class RowMoverTest : public ::testing::Test {
   }
   // As the file has it.
   Row RowOnDisk(uint32_t row) {
-    SlotTable table;
-    bool damaged = true;
-    EXPECT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
-    EXPECT_FALSE(damaged);
-    return row < table.rows().size() ? table.rows()[row] : Row();
+    BucketRows found{.table = {}, .damaged = true};
+    EXPECT_TRUE(ReadRows(log_->files(), 0, {&found, 1}).ok());
+    EXPECT_FALSE(found.damaged);
+    const std::vector<Row>& rows = found.table.rows();
+    return row < rows.size() ? rows[row] : Row();
   }
 
   const TempDir dir_;

@@ -27,7 +27,8 @@ TEST(RunSlotsTest, ARunTellsTheSequenceNumbersOfItsSlots) {
 
 TEST(RunSlotsTest, RowsAreApartHoweverManyThereAre) {
   RunSlots runs(kRunRow);
-  const std::vector<uint32_t> rows = {0, 1, 63, 64, 65, 127, 128, 255, 256, 4095, 4096, 70000};
+  const std::vector<uint32_t> rows = {0,  1,   7,   8,   9,   15,   16,   63,   64,
+                                      65, 127, 128, 255, 256, 4095, 4096, 70000};
   for (const uint32_t row : rows) runs.Set(row, RunOf(uint64_t{row} * 1000));
   for (const uint32_t row : rows) {
     const uint64_t slot = uint64_t{row} * kRunRow + 5;

@@ -205,12 +205,11 @@ TEST_F(BucketCleanerTest, TheLastRunIsNeverFreed) {
     }
     ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
     EXPECT_EQ(log_->RecordCount(0), count_);
-    SlotTable table;
-    bool damaged = true;
-    ASSERT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
-    ASSERT_FALSE(damaged);
-    ASSERT_FALSE(table.runs().empty());
-    EXPECT_GE(table.RunEnd(), count_);
+    BucketRows found{.table = {}, .damaged = true};
+    ASSERT_TRUE(ReadRows(log_->files(), 0, {&found, 1}).ok());
+    ASSERT_FALSE(found.damaged);
+    ASSERT_FALSE(found.table.runs().empty());
+    EXPECT_GE(found.table.RunEnd(), count_);
   }
 }
 

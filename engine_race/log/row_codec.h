@@ -1,0 +1,114 @@
+// How the file of rows has the rows of one bucket: their head, and two images of each row.
+//
+// A value type; pure functions.
+#ifndef ENGINE_RACE_LOG_ROW_CODEC_H_
+#define ENGINE_RACE_LOG_ROW_CODEC_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/checksum.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/row.h"
+
+namespace engine_race {
+
+class RowCodec {
+ public:
+  RowCodec(uint64_t store_id, uint32_t bucket) : seed_(store_id), where_(uint64_t{bucket} << 32) {}
+
+  // The row end in the low bits, and a hash of it above.
+  format::RowsHead EncodeHead(uint64_t row_end) const {
+    ENGINE_RACE_ASSERT(row_end >> kRowEndBits == 0);
+    const uint64_t hash =
+        MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15, where_ + 0x2d358dccaa6c78a5);
+    return {hash << kRowEndBits | row_end};
+  }
+  bool DecodeHead(const format::RowsHead& head, uint64_t* row_end) const {
+    *row_end = head.row_end & ((uint64_t{1} << kRowEndBits) - 1);
+    return head.row_end == EncodeHead(*row_end).row_end;
+  }
+  format::RowImage Encode(uint32_t index, const Row& row, uint64_t number) const {
+    format::RowImage image{};
+    image.begin = image.end = NumberWord(index, number);
+    image.number = row.number;
+    std::copy_n(row.path.words().begin(), SlotBits::kWordCount, image.path);
+    std::copy_n(row.held.words().begin(), SlotBits::kWordCount, image.held);
+    image.birth = row.birth << format::kRowKindBits | static_cast<uint64_t>(row.kind);
+    image.horizon = row.horizon;
+    image.seal = row.seal;
+    image.moved_at = row.moved_at;
+    image.hash = HashOf(index, image);
+    return image;
+  }
+  // Of a row that was not written before: both images count for the same.
+  format::RowImages EncodeNew(uint32_t index, const Row& row) const {
+    return {{Encode(index, row, 2), Encode(index, row, 1)}};
+  }
+  // *which: the image that counts, and its number. False: the row is damaged. Zeros are damage: a
+  // row has both images before the head reaches it.
+  bool Find(uint32_t index, const format::RowImages& images, uint32_t* which,
+            uint64_t* number) const {
+    *which = 0;
+    *number = 0;
+    for (uint32_t i = 0; i < 2; ++i) {
+      const format::RowImage& image = images.images[i];
+      uint64_t begin = 0;
+      uint64_t end = 0;
+      if (!DecodeNumber(index, i, image.begin, &begin) ||
+          !DecodeNumber(index, i, image.end, &end)) {
+        return false;
+      }
+      if (begin != end) continue;
+      if (image.hash != HashOf(index, image)) return false;
+      if (begin <= *number) continue;
+      *which = i;
+      *number = begin;
+    }
+    return *number != 0;
+  }
+  static Row Decode(const format::RowImage& image) {
+    SlotBits::Words path;
+    SlotBits::Words held;
+    std::copy_n(image.path, path.size(), path.begin());
+    std::copy_n(image.held, held.size(), held.begin());
+    return {.kind = static_cast<format::RowKind>(image.birth & ((1U << format::kRowKindBits) - 1)),
+            .number = image.number,
+            .path = SlotBits(path),
+            .held = SlotBits(held),
+            .birth = image.birth >> format::kRowKindBits,
+            .horizon = image.horizon,
+            .seal = image.seal,
+            .moved_at = image.moved_at};
+  }
+
+ private:
+  static constexpr uint32_t kRowEndBits = 32;
+  static constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
+  static constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
+
+  uint64_t HashOf(uint32_t index, const format::RowImage& image) const {
+    return Hash64(&image, offsetof(format::RowImage, hash), SeedOf(index));
+  }
+  uint64_t SeedOf(uint32_t index) const {
+    return MixWords(seed_ ^ kRowSeed, (where_ | index) + 0x2d358dccaa6c78a5);
+  }
+  uint64_t NumberWord(uint32_t index, uint64_t number) const {
+    const uint64_t check = MixWords(SeedOf(index) ^ number, 0x9e3779b97f4a7c15);
+    return check << format::kImageNumberBits | number;
+  }
+  // Image 0 of a row has even numbers, image 1 odd ones.
+  bool DecodeNumber(uint32_t index, uint32_t which, uint64_t word, uint64_t* number) const {
+    *number = word & ((uint64_t{1} << format::kImageNumberBits) - 1);
+    return *number != 0 && *number % 2 == which && word == NumberWord(index, *number);
+  }
+
+  uint64_t seed_;
+  uint64_t where_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_ROW_CODEC_H_
