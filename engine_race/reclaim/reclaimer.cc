@@ -21,9 +21,9 @@ constexpr uint64_t kFarBehindFactor = 4;
 // How long freed slots wait for others to be settled with them, and buckets for batches that hold
 // them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
-// How long the buckets that an earlier opening left wait, so that the first reads of this one have
+// How long the buckets that an earlier opening left wait, so that the first read of this one has
 // the device. A write that makes a bucket due ends the wait.
-constexpr auto kOpeningDelay = std::chrono::milliseconds(200);
+constexpr auto kOpeningDelay = std::chrono::milliseconds(20);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // How often Compact goes over all buckets of a full disk. Each round makes room for the next one.
