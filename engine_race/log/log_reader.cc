@@ -208,6 +208,15 @@ void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) 
   function();
 }
 
+bool LogReader::IfAttached(uint32_t number, FunctionRef<void()> admit) const {
+  bool is_attached = false;
+  WithBucketLocked(number, [&] {
+    is_attached = context_.buckets[number].listener != nullptr;
+    if (is_attached) admit();
+  });
+  return is_attached;
+}
+
 std::string LogReader::NameOfValue(uint32_t bucket, uint64_t slot) const {
   const SlotFiles& slots = context_.files.slots;
   return slots.NameOf(slots.LocateValues(bucket, slot)) + ": bucket " + std::to_string(bucket) +
