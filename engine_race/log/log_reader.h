@@ -75,7 +75,7 @@ class LogReader {
   uint64_t CountSince(uint32_t bucket, const BucketMoment& since) const;
 
  private:
-  Status ReadStagedByWriter(uint32_t bucket, uint64_t slot, char* buffer, bool* is_read) const;
+  Status ReadStaged(uint32_t bucket, uint64_t slot, char* buffer, bool* is_read) const;
   Status TakeCut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
   Status NoSuchRecord(uint32_t bucket, uint64_t sequence) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
