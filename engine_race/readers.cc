@@ -199,7 +199,7 @@ void Readers::ReadMaps(uint32_t bucket) const {
     if (location.found()) read(location.file->fd(), location.offset);
   };
   // Restoring the bucket takes its last entry, which is staged as a rule.
-  log_.PrefetchStagedKeys(bucket, 1);
+  log_.reader().PrefetchStagedKeys(bucket, 1);
   read_at(log_.slots().LocateKeys(bucket, 0));
   for (uint32_t number = 0; number < format::kIndexFileCount; ++number) {
     UniqueFd fd;

@@ -53,13 +53,8 @@ Status WriteAs(int dir_fd, const char* name, BackupIdentity* identity, mode_t fi
   std::vector<char> bytes(RoundUp(sizeof(BackupManifest) + cut_bytes, sizeof(BackupManifest)));
   std::memcpy(bytes.data(), &identity->manifest, sizeof(BackupManifest));
   std::memcpy(bytes.data() + sizeof(BackupManifest), identity->cut.data(), cut_bytes);
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kBackupTempName, io::Access::kReplace,
-                                             io::Caching::kBuffered, &file, file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(bytes.data(), bytes.size(), 0));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kBackupTempName, name));
-  return sys::Fsync(dir_fd);
+  return io::ReplaceFile(dir_fd, format::kBackupTempName, name, {bytes.data(), bytes.size()},
+                         file_mode);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ uint64_t ProgressRecords(const Geometry& geometry) {
   return std::clamp<uint64_t>(kProgressBytes / geometry.value_bytes(), 1, 1024);
 }
 
-// Walks one bucket. Into `fill` unless that is null.
+// Checks the records of one bucket, and copies them into `fill` unless that is null.
 Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* progress,
                   BucketFill* fill) {
   const uint64_t step = ProgressRecords(chain.newest().geometry);
@@ -38,7 +38,8 @@ Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* pro
   return fill == nullptr ? Status::Ok() : fill->Finish(bucket);
 }
 
-// Into the logs of `to` unless that is null. The caller writes *record_counts, which is of `to`.
+// Checks all records of the chain, and copies them into the logs of `to` unless that is null. Sets
+// *record_counts, one for each bucket of `to`; the caller writes them there.
 Status WalkChain(const BackupChain& chain, const ProgressFn& on_progress, const StoreFiles* to,
                  std::vector<uint64_t>* record_counts) {
   const format::BackupManifest& manifest = chain.newest().manifest;

@@ -21,7 +21,7 @@ Status ValueHashes::Init() {
 Status ValueHashes::Begin(uint32_t bucket) {
   bucket_ = bucket;
   loaded_begin_ = loaded_end_ = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
+  ENGINE_RACE_RETURN_IF_ERROR(log_.reader().LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
   // The view pins what is read. Writers that need room would wait for a cut.
   cut_.pin = CutPin();
   return Status::Ok();

@@ -113,9 +113,10 @@ class BucketVerifier {
   Status Run(uint32_t bucket) {
     bucket_ = bucket;
     state_ = walk_->states[bucket];
+    Lane values;
+    Lane keys;
     // Counts in doubt need not fit together: the device has words of different moments.
-    if (state_.damaged ||
-        (walk_->trusted && !InitLanes(geometry_, state_, &value_lane_, &key_lane_))) {
+    if (state_.damaged || (walk_->trusted && !InitLanes(geometry_, state_, &values, &keys))) {
       walk_->AddBad({format::kStagingCountsName, bucket, BadRecord::kWholeBucket,
                      "the counts do not match their checks"});
       return walk_->progress->Add(Walk::RecordsOf(state_));
@@ -218,8 +219,8 @@ class BucketVerifier {
   Status ReadEntry(uint64_t begin, const Position& at, const Status& keys_read,
                    format::KeyEntry* entry) const {
     if (!at.key_in_log) {
-      return walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(at.sequence),
-                                     at.sequence % geometry_.keys_per_group(), 1, entry);
+      return walk_->staging.Read(LaneKind::kKeys, bucket_, state_.key_places, at.sequence, 1,
+                                 entry);
     }
     if (keys_read.ok()) {
       *entry = reinterpret_cast<const format::KeyEntry*>(keys_.data())[at.slot - begin];
@@ -229,8 +230,8 @@ class BucketVerifier {
 
   Status ReadValue(const Position& at, char* buffer) const {
     if (!at.value_in_log) {
-      return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
-                                       at.sequence % geometry_.values_per_group(), 1, buffer);
+      return walk_->staging.Read(LaneKind::kValues, bucket_, state_.value_places, at.sequence, 1,
+                                 buffer);
     }
     return slots().ReadValues(bucket_, at.slot, 1, buffer);
   }
@@ -289,8 +290,6 @@ class BucketVerifier {
   BucketState state_;
   uint64_t end_ = 0;
   uint64_t held_count_ = 0;
-  Lane value_lane_;
-  Lane key_lane_;
 };
 
 }  // namespace

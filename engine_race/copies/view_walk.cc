@@ -134,7 +134,7 @@ class BucketWalker {
     if (*value == nullptr) return wanted_.ErrorOf(shared_.context, entry);
     return HashValue(*value, shared_.context.layout.value_bytes()) == value_hash
                ? Status::Ok()
-               : log_.CorruptValue(bucket, wanted_.entries[entry].ref.slot());
+               : log_.reader().CorruptValue(bucket, wanted_.entries[entry].ref.slot());
   }
 
   SharedWalk& shared_;

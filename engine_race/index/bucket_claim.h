@@ -17,7 +17,7 @@ class BucketClaim {
   enum class Of { kRuns, kAny };
   BucketClaim(const BucketLog& log, uint32_t bucket, BucketIndex* index, Of what = Of::kRuns)
       : log_(log), bucket_(bucket), index_(*index) {
-    log_.WithBucketLocked(
+    log_.reader().WithBucketLocked(
         bucket_, [this, what] { held_ = what == Of::kAny ? index_.ClaimAny() : index_.Claim(); });
   }
   BucketClaim(const BucketClaim&) = delete;
@@ -28,7 +28,7 @@ class BucketClaim {
   bool held() const { return held_; }
   void Release() noexcept {
     if (!std::exchange(held_, false)) return;
-    log_.WithBucketLocked(bucket_, [this] { index_.Release(); });
+    log_.reader().WithBucketLocked(bucket_, [this] { index_.Release(); });
   }
 
  private:

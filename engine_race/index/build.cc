@@ -122,7 +122,7 @@ uint32_t BuildThreadCount(const BucketLog& log, const Options& options, bool wri
 Status BuildContext::Cut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) {
   buckets_[bucket].set_split_keys(limits_.split_keys);
   buckets_[bucket].Expect();
-  return log_->CutBucket(bucket, first_sequence, listener_, cut);
+  return log_->reader().CutBucket(bucket, first_sequence, listener_, cut);
 }
 
 void BuildContext::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
@@ -139,7 +139,7 @@ void BuildContext::Undo() {
 }
 
 void BuildContext::Undo(uint32_t bucket) {
-  log_->SuspendListener(bucket);
+  log_->reader().SuspendListener(bucket);
   buckets_[bucket].Forget();
 }
 

@@ -37,7 +37,8 @@ Index::Index() = default;
 Index::~Index() {
   if (impl_ == nullptr) return;
   if (impl_->keeper != nullptr) impl_->keeper->Stop();
-  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) impl_->log->DetachListener(b);
+  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b)
+    impl_->log->reader().DetachListener(b);
   if (impl_->shared != nullptr) impl_->shared->views().Close();
 }
 

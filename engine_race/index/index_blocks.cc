@@ -79,7 +79,7 @@ void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad)
   impl_->unread.AddLost(bucket, status, [&] {
     // First of all: a reader must not find the old record of a key that is written from here on.
     index.HideLost();
-    impl_->log->SuspendListener(bucket);
+    impl_->log->reader().SuspendListener(bucket);
     index.Lose(rests);
     claim.reset();
     impl_->roots->Forget(bucket);
@@ -103,7 +103,7 @@ void Index::DropHidden(uint32_t bucket) const {
       bucket, Status(Code::kBusy, "the writer of the store uses slots of the bucket again"),
       [&] {
         // Without memory OnReuse has hidden the bucket, but has not detached it.
-        impl_->log->SuspendListener(bucket);
+        impl_->log->reader().SuspendListener(bucket);
         index.Lose(/*rests=*/false);
       },
       is_hidden);

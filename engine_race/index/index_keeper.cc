@@ -214,13 +214,15 @@ void IndexKeeper::Serve(const Paging::Request& request) {
 
 void IndexKeeper::EndRest(BucketIndex* index) {
   bool has_ended = false;
-  log_.WithBucketLocked(NumberOf(index), [&] { has_ended = index->EndRest(); });
+  log_.reader().WithBucketLocked(NumberOf(index), [&] { has_ended = index->EndRest(); });
   if (!has_ended) paging_.faults().BeginRest(index);
 }
 
 bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
   if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return false;
-  const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(bucket, work); };
+  const auto locked = [&](FunctionRef<void()> work) {
+    log_.reader().WithBucketLocked(bucket, work);
+  };
   Status status;
   const auto merge = [&](BucketIndex& index) {
     ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(/*only_crossed=*/true, locked));
@@ -271,11 +273,11 @@ void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_st
   const uint64_t bytes_before = paging_.store().written_bytes();
   l1::ExtentImage image;
   for (uint32_t b = 0; b < buckets_.size() && !must_stop(); ++b) {
-    const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(b, work); };
+    const auto locked = [&](FunctionRef<void()> work) { log_.reader().WithBucketLocked(b, work); };
     const auto merge = [&](BucketIndex& index) {
       BucketMoment since;
       locked([&] { since = index.DeltasSince(log_.LockedMomentOf(b)); });
-      const bool is_long = log_.CountSince(b, since) > MaxTail(log_, b, since);
+      const bool is_long = log_.reader().CountSince(b, since) > MaxTail(log_, b, since);
       const uint64_t written = paging_.store().written_bytes() - bytes_before;
       if (!is_long || written + index.MergedBytes() > max_bytes) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(/*only_crossed=*/false, locked));

@@ -195,7 +195,7 @@ bool Index::Admit(uint32_t bucket, bool is_first, uint64_t record_count) const {
     impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
   }
   BucketIndex& index = impl_->buckets[bucket];
-  if (impl_->log->follows()) return impl_->log->IfAttached(bucket, [&] { index.Admit(); });
+  if (impl_->log->follows()) return impl_->log->reader().IfAttached(bucket, [&] { index.Admit(); });
   index.Admit();
   return true;
 }

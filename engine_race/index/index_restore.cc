@@ -42,7 +42,7 @@ Status IndexRestore::RestoreAll() {
           root_.coverages.begin(), root_.coverages.end(),
           [](const format::IndexCoverage& coverage) { return coverage.record_count == 0; })) {
     if (context_.log().RecordCount() > 0) {
-      context_.log().PrefetchStagedKeys(0, context_.bucket_count());
+      context_.log().reader().PrefetchStagedKeys(0, context_.bucket_count());
     }
     return Status::Ok();
   }
@@ -70,7 +70,7 @@ Status IndexRestore::ForEachBucket(uint32_t thread_count,
       const uint32_t first = next.fetch_add(buckets_per_turn, std::memory_order_relaxed);
       if (first >= bucket_count) return Status::Ok();
       const uint32_t count = std::min(buckets_per_turn, bucket_count - first);
-      context_.log().PrefetchStagedKeys(first, count);
+      context_.log().reader().PrefetchStagedKeys(first, count);
       for (uint32_t b = first; b < first + count; ++b) ENGINE_RACE_RETURN_IF_ERROR(restore(b));
     }
   };
@@ -97,7 +97,8 @@ bool IndexRestore::MayHold(uint32_t bucket) const {
   const BucketLog& log = context_.log();
   const BucketMoment since = SinceOf(root_.coverages[bucket]);
   return since.record_count > 0 && since.record_count <= log.RecordCount(bucket) &&
-         !log.BucketDamaged(bucket) && log.CountSince(bucket, since) <= MaxTail(log, bucket, since);
+         !log.BucketDamaged(bucket) &&
+         log.reader().CountSince(bucket, since) <= MaxTail(log, bucket, since);
 }
 
 bool IndexRestore::Holds(uint32_t bucket) const {
@@ -105,10 +106,10 @@ bool IndexRestore::Holds(uint32_t bucket) const {
   if (!MayHold(bucket)) return false;
   const BucketLog& log = context_.log();
   const auto read_entry = [&](uint64_t sequence, format::KeyEntry* entry) {
-    return log.ReadKeyEntry(bucket, sequence, entry);
+    return log.reader().ReadKeyEntry(bucket, sequence, entry);
   };
   BucketMoment now;
-  log.WithBucketLocked(bucket, [&] { now = log.LockedMomentOf(bucket); });
+  log.reader().WithBucketLocked(bucket, [&] { now = log.LockedMomentOf(bucket); });
   return CoverageHolds(log.store_id(), root_.root_id, bucket, root_.coverages[bucket], now,
                        read_entry);
 }
@@ -134,7 +135,7 @@ Status IndexRestore::TryRestore(uint32_t bucket, size_t* adopted_count, bool* re
   if (!Holds(bucket)) return Status::Ok();
   BucketCut cut;
   const BucketMoment since = SinceOf(root_.coverages[bucket]);
-  const uint64_t first_sequence = context_.log().FirstSince(bucket, since);
+  const uint64_t first_sequence = context_.log().reader().FirstSince(bucket, since);
   const Status is_cut = context_.Cut(bucket, first_sequence, &cut);
   // Rows may be born between these calls.
   if (is_cut.ok() && cut.table.FirstSince(since) < first_sequence) return Status::Ok();
@@ -151,7 +152,7 @@ void IndexRestore::MergeTail(uint32_t bucket) {
     const BucketClaim claim(context_.log(), bucket, &index);
     if (!claim.held()) return Status::Ok();
     const auto locked = [&](FunctionRef<void()> work) {
-      context_.log().WithBucketLocked(bucket, work);
+      context_.log().reader().WithBucketLocked(bucket, work);
     };
     l1::ExtentImage image;
     ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));

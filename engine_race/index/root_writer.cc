@@ -83,7 +83,7 @@ Status RootWriter::DescribeBucket(uint32_t bucket, const l1::IndexRoot& before,
   format::IndexCoverage coverage = before.coverages[bucket];
   bool is_whole = false;
   std::vector<format::IndexExtent> extents;
-  log_.WithBucketLocked(bucket, [&] {
+  log_.reader().WithBucketLocked(bucket, [&] {
     const BucketMoment now = log_.LockedMomentOf(bucket);
     BucketMoment since;
     is_whole = buckets_[bucket].Describe(now, &extents, &since);
@@ -97,7 +97,8 @@ Status RootWriter::DescribeBucket(uint32_t bucket, const l1::IndexRoot& before,
   if (is_whole && entry_end_counts_[bucket] != coverage.end_count) {
     format::KeyEntry last;
     // A bucket whose key log cannot be read is left out.
-    if (!log_.ReadKeyEntry(bucket, coverage.end_count - 1, &last).ok()) return Status::Ok();
+    if (!log_.reader().ReadKeyEntry(bucket, coverage.end_count - 1, &last).ok())
+      return Status::Ok();
     last_checks_[bucket] = last.check;
     entry_end_counts_[bucket] = coverage.end_count;
   }

@@ -2,8 +2,9 @@
 
 #include <fcntl.h>
 
-#include <new>
 #include <utility>
+
+#include "engine_race/base/guarded.h"
 
 namespace engine_race::io {
 namespace {
@@ -115,13 +116,22 @@ Status File::Size(uint64_t* size_bytes) const {
   return Named(sys::FileSize(fd_.get(), size_bytes));
 }
 
+Status ReplaceFile(int dir_fd, const char* temp_name, const char* name, std::string_view content,
+                   mode_t mode) {
+  File file;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      File::Open(dir_fd, temp_name, Access::kReplace, Caching::kBuffered, &file, mode));
+  ENGINE_RACE_RETURN_IF_ERROR(file.Write(content.data(), content.size(), 0));
+  ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, temp_name, name));
+  return sys::Fsync(dir_fd);
+}
+
 Status ReadError(const File& file, int error) noexcept {
-  try {
+  return GuardedAs(Code::kIOError, [&] {
     return error != 0 ? Status::FromErrno("read " + file.name(), error, sys::PathOf(file.fd()))
                       : Status::IOError(file.name() + " ends early");
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kIOError, {});
-  }
+  });
 }
 
 }  // namespace engine_race::io

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine_race/base/status.h"
@@ -82,6 +83,12 @@ class File {
   std::string name_;
   bool direct_ = false;
 };
+
+// Makes `content` the whole file of that name, durably and at once: writes and syncs another file,
+// `temp_name`, renames that one and syncs the directory. A failure before the rename leaves the old
+// file, and may leave the other one.
+Status ReplaceFile(int dir_fd, const char* temp_name, const char* name, std::string_view content,
+                   mode_t mode);
 
 // The status of an asynchronous read of `file` that failed with `error`, or came out short if that
 // is 0. Where memory is refused it has no message.

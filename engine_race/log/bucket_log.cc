@@ -179,15 +179,6 @@ Status BucketLog::Outrun() {
   return Status::IOError("the writer of the store uses slots again faster than they are read");
 }
 
-bool BucketLog::IfAttached(uint32_t number, FunctionRef<void()> admit) const {
-  bool is_attached = false;
-  reader_.WithBucketLocked(number, [&] {
-    is_attached = context_.buckets[number].listener != nullptr;
-    if (is_attached) admit();
-  });
-  return is_attached;
-}
-
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
   if (options.follow) return OpenFollowing(options, dir, log);

@@ -32,7 +32,6 @@
 #include <span>
 #include <string>
 
-#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
@@ -94,39 +93,8 @@ class BucketLog {
   // store is reopened. kCorruption: a bucket has lost staged records; all other buckets are synced.
   Status Sync() { return syncer_.Sync(); }
 
-  // Before CutBucket of neighbouring buckets: reads their staged entries together. Advice only.
-  void PrefetchStagedKeys(uint32_t first_bucket, uint32_t bucket_count) const {
-    context_.staging.PrefetchKeys(first_bucket, bucket_count);
-  }
-
-  // Before ReadValue of `wanted_count` staged values of a bucket: reads all that are staged
-  // together, unless they are many more. Advice only.
-  void PrefetchStagedValues(uint32_t bucket, uint64_t wanted_count) const {
-    reader_.PrefetchStagedValues(bucket, wanted_count);
-  }
-
-  // Hands the bucket's state over to `listener`, which hears of every later record until it is
-  // detached. One listener a bucket. The index has the appended records below `first_sequence`
-  // already: none of them is read. kInvalidArgument when the bucket has fewer records than that.
-  Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
-                   BucketCut* cut) {
-    return reader_.CutBucket(bucket, first_sequence, listener, cut);
-  }
-  // CutBucket that changes no listener.
-  Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const {
-    return reader_.LookAtBucket(bucket, first_sequence, cut);
-  }
-  // Tells the listener of no more records until it cuts the bucket anew. It is still asked for its
-  // views: reads at a view may be under way.
-  void SuspendListener(uint32_t bucket) { reader_.SuspendListener(bucket); }
-  // For good, before the listener is destroyed.
-  void DetachListener(uint32_t bucket) { reader_.DetachListener(bucket); }
-  // Runs `function` while no writer appends to the bucket: neither Prepare nor OnAppend of its
-  // listener runs meanwhile. Lock order: the bucket's lock first, then the locks that a listener
-  // takes. So `function` calls nothing of the log, and the caller holds no lock of a listener.
-  void WithBucketLocked(uint32_t bucket, FunctionRef<void()> function) const {
-    reader_.WithBucketLocked(bucket, function);
-  }
+  // Reads records, and attaches listeners to buckets.
+  const LogReader& reader() const { return reader_; }
 
   // Records acknowledged so far, overwritten ones and tombstones included.
   uint64_t RecordCount(uint32_t bucket) const { return context_.buckets[bucket].RecordCount(); }
@@ -161,20 +129,10 @@ class BucketLog {
   Status ConfirmDamage(uint32_t bucket) const {
     return follower_ == nullptr ? Status::Ok() : follower_->ConfirmDamage(bucket);
   }
-  // For a listener that has built a bucket: calls admit() under the bucket's lock. False, and no
-  // call, if the listener was detached meanwhile.
-  bool IfAttached(uint32_t bucket, FunctionRef<void()> admit) const;
   // How far the bucket is. Under its lock: for listeners, and within WithBucketLocked.
   BucketMoment LockedMomentOf(uint32_t bucket) const {
     const Bucket& state = context_.buckets[bucket];
     return {state.record_count, state.table.births()};
-  }
-  // See SlotTable.
-  uint64_t FirstSince(uint32_t bucket, const BucketMoment& since) const {
-    return reader_.FirstSince(bucket, since);
-  }
-  uint64_t CountSince(uint32_t bucket, const BucketMoment& since) const {
-    return reader_.CountSince(bucket, since);
   }
   // Makes durable what the file of rows says, if there is one. A failure ends all writing.
   Status FlushRows();
@@ -210,32 +168,6 @@ class BucketLog {
   Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
     return engine_race::VisitProbeFiles(context_.files, visit);
   }
-
-  // Reads the value of an acknowledged slot, staged or not, to the beginning of `buffer`. That has
-  // Geometry::slot_bytes. Aligned to kIoAlignment, it saves a copy. Not verified. `buffer_bytes`:
-  // how many it has if it has more. With ValueLayout::read_bytes no other buffer is needed.
-  Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer, uint64_t buffer_bytes = 0) const {
-    return reader_.ReadValue(bucket, slot, buffer, buffer_bytes);
-  }
-  // Reads the key entry of an appended record, staged or not. Not verified. kInvalidArgument for a
-  // record that the bucket does not have, or has no more.
-  Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const {
-    return reader_.ReadKeyEntry(bucket, sequence, entry);
-  }
-  // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
-  // for a value whose segment has no place. Both name file, bucket and slot.
-  Status CorruptValue(uint32_t bucket, uint64_t slot) const {
-    return reader_.CorruptValue(bucket, slot);
-  }
-  // CorruptValue unless `value`, which was read from that slot, has the checksum `value_checksum`.
-  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_checksum,
-                     const char* value) const {
-    if (ValueMatches(value, geometry().value_bytes(), value_checksum)) [[likely]] {
-      return Status::Ok();
-    }
-    return CorruptValue(bucket, slot);
-  }
-  Status LostValue(uint32_t bucket, uint64_t slot) const { return reader_.LostValue(bucket, slot); }
 
   // True when the counts of the bucket failed their check at Open. Nothing is known of it then:
   // reads, ranges over it and appends answer kCorruption.

@@ -33,7 +33,7 @@ struct BucketState {
   // are at the last whole groups. The unfinished groups go on in place 0 of staging.
   void SetLogged(const Geometry& geometry, uint64_t count);
 
-  // As Bucket::LoggedCount.
+  // Records below these are in the log of that kind, and are read from there alone.
   uint64_t LoggedKeyCount() const { return std::max(logged_key_watermark, synced_watermark); }
   uint64_t LoggedValueCount() const { return std::max(logged_value_watermark, synced_watermark); }
 };

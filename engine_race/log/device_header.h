@@ -23,8 +23,8 @@ Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* seg
 // another store's. The device stays as it was.
 Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign);
 
-// Zeros what identifies the device to others, its first and last MiB, writes the header and
-// flushes it. Fills in the fields of each device: magic, version and checksum.
+// Zeros what identifies the device to others, its first and last MiB. Then writes the header, with
+// its magic, version and checksum filled in, and flushes it.
 Status WriteDeviceHeader(const io::BlockDevice& device, format::DeviceHeader header);
 
 // Checks that this is the device of that path, however many segments `expected` has.

@@ -188,11 +188,11 @@ Status Follower::ReadRecords(uint32_t number, const Sample& sample, uint64_t beg
     if (sequence >= staged_end && group + format::kKeyPlaces > (end - 1) / group_records) {
       staged_begin = sequence;
       staged_end = std::min(end, (group + 1) * group_records);
-      const uint32_t place = PlaceInWord(sample.state.key_places, group);
+      const uint32_t places = sample.state.key_places;
       std::ranges::fill(staged, format::KeyEntry());
-      if (place < format::kKeyPlaces) {
-        ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
-            number, place, sequence % group_records, staged_end - sequence, staged.data()));
+      if (context_.staging.HasPlace(LaneKind::kKeys, places, sequence)) {
+        ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Read(LaneKind::kKeys, number, places, sequence,
+                                                          staged_end - sequence, staged.data()));
       }
     }
     uint64_t slot = 0;

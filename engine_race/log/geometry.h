@@ -12,6 +12,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/value_layout.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/full_group.h"
 #include "engine_race/log/key_division.h"
 #include "engine_race/log/segment_format.h"
 
@@ -59,6 +60,16 @@ struct Geometry {
   }
   uint32_t keys_per_group() const {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
+  }
+  uint32_t group_records(LaneKind kind) const {
+    return kind == LaneKind::kValues ? values_per_group() : keys_per_group();
+  }
+  uint32_t group_bytes(LaneKind kind) const {
+    return kind == LaneKind::kValues ? value_group_bytes : key_group_bytes;
+  }
+  // Of a record in a group.
+  uint32_t record_bytes(LaneKind kind) const {
+    return kind == LaneKind::kValues ? slot_bytes() : format::kKeyEntryBytes;
   }
 
   // Records whose values are read or written together: of so many bytes, or one.
@@ -119,6 +130,10 @@ struct Geometry {
   uint64_t KeyPlaceOffset(uint32_t bucket, uint32_t place) const {
     ENGINE_RACE_ASSERT(bucket < bucket_count && place < format::kKeyPlaces);
     return (uint64_t{bucket} * format::kKeyPlaces + place) * key_group_bytes;
+  }
+  uint64_t PlaceOffset(LaneKind kind, uint32_t bucket, uint32_t place) const {
+    return kind == LaneKind::kValues ? ValuePlaceOffset(bucket, place)
+                                     : KeyPlaceOffset(bucket, place);
   }
   uint64_t staging_counts_bytes() const {
     return (sizeof(format::BucketCounts) * bucket_count + 4095) / 4096 * 4096;

@@ -199,28 +199,24 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
 }
 
 Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reserves_ahead) {
-  const Geometry& geometry = context_.geometry();
+  const bool values = full.kind == LaneKind::kValues;
+  // A group of values in an extra place: several groups of the bucket are on their way, so it takes
+  // a large share of the load.
+  if (reserves_ahead && (!values || full.place >= format::kBasePlaces)) {
+    writer_.ReserveAhead(index, full.kind, full.group);
+  }
   RegionPool::Lease buffer;
   const char* group = nullptr;
-  if (full.kind == LaneKind::kValues) {
-    // A group in an extra place: several groups of the bucket are on their way, so it takes a large
-    // share of the load.
-    if (reserves_ahead && full.place >= format::kBasePlaces) {
-      writer_.ReserveAhead(index, full.kind, full.group);
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
-    const uint64_t count = geometry.values_per_group();
-    return writer_.WriteValuesOf(index, full.group * count, count, group);
-  }
-  if (reserves_ahead) writer_.ReserveAhead(index, full.kind, full.group);
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
-  const uint64_t key_count = geometry.keys_per_group();
-  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeysOf(index, full.group * key_count, key_count, group));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Full(index, full, &buffer, &group));
+  const uint64_t count = context_.geometry().group_records(full.kind);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      writer_.WriteRecordsOf(full.kind, index, full.group * count, count, group));
+  if (values) return Status::Ok();
   // Acquire pairs with the release in BucketLog::set_key_group_listener.
   KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);
   if (listener != nullptr) {
-    listener->OnKeyGroup(index, {reinterpret_cast<const format::KeyEntry*>(group), key_count},
-                         (full.group + 1) * key_count);
+    listener->OnKeyGroup(index, {reinterpret_cast<const format::KeyEntry*>(group), count},
+                         (full.group + 1) * count);
   }
   return Status::Ok();
 }

@@ -50,9 +50,9 @@ struct JournalRecord {
   const char* value = nullptr;  // null for a tombstone
 };
 
-// One that counts singly. Lives with the writer, from Enqueue until Await returns.
+// The record of a single write. Its writer keeps it from Enqueue until Await returns.
 struct JournalRequest : JournalRecord {
-  // The journal's own.
+  // These are the journal's own.
   JournalRequest* next = nullptr;
   uint32_t batch = 0;
   bool leads = false;
@@ -160,10 +160,10 @@ class Journal {
   JournalRequest** last_ = &first_;
   uint32_t filling_batch_ = 1;
   uint32_t filling_count_ = 0;
-  // The highest batch of its residue that has ended.
+  // In word i: the highest batch that has ended, of those whose number modulo kDoneWords is i.
   std::array<std::atomic<uint32_t>, kDoneWords> done_{};
 
-  // The leader's alone.
+  // Only the leader of a batch looks at these.
   std::vector<JournalRequest*> taken_;
   Region buffer_;  // one batch
   uint32_t half_ = 0;
@@ -171,7 +171,7 @@ class Journal {
   uint64_t generation_ = 0;
   uint32_t number_ = 0;
   Status failure_;
-  // Changed by the leader alone, which others follow in the order of the done words.
+  // Changed by leaders alone. The release and acquire of a done word order one after another.
   std::atomic<bool> must_checkpoint_{false};
 
   std::mutex checkpoint_mutex_;

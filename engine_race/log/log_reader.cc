@@ -13,27 +13,10 @@ namespace engine_race {
 Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
                             uint64_t buffer_bytes) const {
   Bucket& bucket = context_.buckets[number];
-  bool is_read = false;
-  if (context_.options.follow && !bucket.Logged().Contains(slot)) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadStagedByWriter(number, slot, buffer, &is_read));
-    if (is_read) return Status::Ok();
-  } else if (!bucket.Logged().Contains(slot)) {
-    std::unique_lock<std::mutex> lock(bucket.mutex);
-    uint64_t sequence = 0;
-    // Slots that were given to other records meanwhile need not hold counted ones.
-    if (bucket.table.SequenceOf(slot, &sequence) &&
-        sequence >= bucket.LoggedCount(LaneKind::kValues) && sequence < bucket.record_count) {
-      const uint32_t place = bucket.values.PlaceOf(sequence);
-      const uint32_t index = bucket.values.IndexOf(sequence);
-      bucket.values.Pin(place);
-      lock.unlock();
-      Status status =
-          Guarded([&] { return context_.staging.ReadValues(number, place, index, 1, buffer); });
-      lock.lock();
-      bucket.values.Unpin(place);
-      bucket.WakeOneIfRoom();
-      return status;
-    }
+  if (!bucket.Logged().Contains(slot)) {
+    bool is_read = false;
+    Status staged = ReadStaged(number, slot, buffer, &is_read);
+    if (is_read || !staged.ok()) return staged;
   }
   SlotLocation location = context_.files.slots.LocateValues(number, slot);
   if (!location.found() && context_.options.follow) {
@@ -48,32 +31,40 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
                        buffer_bytes);
 }
 
-// A pin does not keep the place from another process. But its group leaves it only once the counts
-// say that the group is in the log.
-Status LogReader::ReadStagedByWriter(uint32_t number, uint64_t slot, char* buffer,
-                                     bool* is_read) const {
+// *is_read: the value is staged, and now in `buffer`. A pin does not keep the place from another
+// process. But its group leaves it only once the counts say that the group is in the log.
+Status LogReader::ReadStaged(uint32_t number, uint64_t slot, char* buffer, bool* is_read) const {
   Bucket& bucket = context_.buckets[number];
+  const bool follow = context_.options.follow;
+  std::unique_lock<std::mutex> lock(bucket.mutex);
   uint64_t sequence = 0;
-  uint32_t place = 0;
-  uint64_t index = 0;
-  {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    if (!bucket.table.SequenceOf(slot, &sequence) || sequence >= bucket.record_count ||
-        sequence < bucket.LoggedCount(LaneKind::kValues)) {
-      return Status::Ok();
-    }
-    place = bucket.values.PlaceOf(sequence);
-    index = bucket.values.IndexOf(sequence);
+  // Slots that were given to other records meanwhile need not hold counted ones.
+  if (!bucket.table.SequenceOf(slot, &sequence) || sequence >= bucket.record_count ||
+      sequence < bucket.LoggedCount(LaneKind::kValues)) {
+    return Status::Ok();
   }
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadValues(number, place, index, 1, buffer));
-  format::BucketCounts line;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.files.counts.Read(&line, sizeof(line), number * sizeof(line)));
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  const BucketState now = DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
-                                     line, bucket.table);
-  *is_read = !now.damaged && sequence >= now.LoggedValueCount();
-  return Status::Ok();
+  const uint32_t places_word = bucket.values.places_word();
+  const uint32_t place = bucket.values.PlaceOf(sequence);
+  if (!follow) bucket.values.Pin(place);
+  lock.unlock();
+  format::BucketCounts line{};
+  Status read = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.Read(LaneKind::kValues, number, places_word, sequence, 1, buffer));
+    return follow ? context_.files.counts.Read(&line, sizeof(line), number * sizeof(line))
+                  : Status::Ok();
+  });
+  lock.lock();
+  if (follow) {
+    const BucketState now = DecodeLine(context_.files.identity.seed_id(), number,
+                                       context_.geometry(), line, bucket.table);
+    *is_read = !now.damaged && sequence >= now.LoggedValueCount();
+    return read;
+  }
+  bucket.values.Unpin(place);
+  bucket.WakeOneIfRoom();
+  *is_read = true;
+  return read;
 }
 
 void LogReader::PrefetchStagedValues(uint32_t number, uint64_t wanted_count) const {
@@ -142,11 +133,11 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());
   const uint64_t group_records = bucket.keys.group_records();
   for (uint64_t sequence = cut->first_staged(); sequence < bucket.record_count;) {
-    const uint64_t index = bucket.keys.IndexOf(sequence);
-    const uint64_t count = std::min(group_records - index, bucket.record_count - sequence);
+    const uint64_t count =
+        std::min(group_records - bucket.keys.IndexOf(sequence), bucket.record_count - sequence);
     ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(sequence), index, count,
-                                  cut->staged_keys.data() + (sequence - cut->first_staged())));
+        context_.staging.Read(LaneKind::kKeys, number, bucket.keys.places_word(), sequence, count,
+                              cut->staged_keys.data() + (sequence - cut->first_staged())));
     sequence += count;
   }
   return Status::Ok();
@@ -177,8 +168,8 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
       return NoSuchRecord(number, sequence);
     }
     if (sequence >= bucket.LoggedCount(LaneKind::kKeys)) {
-      return context_.staging.ReadKeys(number, bucket.keys.PlaceOf(sequence),
-                                       bucket.keys.IndexOf(sequence), 1, entry);
+      return context_.staging.Read(LaneKind::kKeys, number, bucket.keys.places_word(), sequence, 1,
+                                   entry);
     }
   }
   // The watermark never falls.
@@ -206,6 +197,15 @@ void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) 
   std::unique_lock<std::mutex> lock(bucket.mutex);
   bucket.AwaitRelease(&lock);
   function();
+}
+
+bool LogReader::IfAttached(uint32_t number, FunctionRef<void()> admit) const {
+  bool is_attached = false;
+  WithBucketLocked(number, [&] {
+    is_attached = context_.buckets[number].listener != nullptr;
+    if (is_attached) admit();
+  });
+  return is_attached;
 }
 
 std::string LogReader::NameOfValue(uint32_t bucket, uint64_t slot) const {

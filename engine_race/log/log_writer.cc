@@ -177,18 +177,16 @@ void LogWriter::NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count) 
   }
 }
 
-Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count,
-                                const char* values) {
+Status LogWriter::WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequence, uint64_t count,
+                                 const char* records) {
+  if (kind == LaneKind::kKeys) {
+    return context_.reserve.Write([&] { return WriteEntriesOf(bucket, sequence, count, records); },
+                                  SpaceReserve::kLeftByEntries);
+  }
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
   return WriteValues(bucket, pieces,
-                     values + (sequence - first) * context_.geometry().slot_bytes());
-}
-
-Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count,
-                              const char* entries) {
-  return context_.reserve.Write([&] { return WriteEntriesOf(bucket, sequence, count, entries); },
-                                SpaceReserve::kLeftByEntries);
+                     records + (sequence - first) * context_.geometry().slot_bytes());
 }
 
 // Pages that hold no other records than these, and later ones of their run, are written whole.

@@ -34,12 +34,12 @@ class LogWriter {
   Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data);
   // Writes `count` entries, whole pages, from `slot` on. kFull, kIOError.
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count, const format::KeyEntry* entries);
-  // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
-  // They leave synced records out. For entries `sequence` is a multiple of kPageEntries, and zeros
-  // follow the last entry to the end of its page. Entries may use the reserve of space. They take
-  // the bucket's lock.
-  Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
-  Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
+  // Writes the values, or the entries, of appended records from `sequence` on, of one group, to
+  // their slots. Leaves synced records out. For entries `sequence` is a multiple of kPageEntries,
+  // and zeros follow the last entry to the end of its page. Entries may use the reserve of space.
+  // Takes the bucket's lock.
+  Status WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequence, uint64_t count,
+                        const char* records);
 
   // Writes entries to `pieces` of a bucket's slots, in order. The segments of the slots must have
   // places. Other entries in their pages stay. kFull, kIOError.

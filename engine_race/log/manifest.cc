@@ -170,15 +170,8 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
   std::array<char, format::kManifestBytes> page{};
   std::memcpy(page.data(), &manifest, sizeof(manifest));
   std::memcpy(page.data() + sizeof(manifest), &paths, sizeof(paths));
-
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kManifestTempName,
-                                             io::Access::kReplace, io::Caching::kBuffered, &file,
-                                             file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), page.size(), 0));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kManifestTempName, name));
-  return sys::Fsync(dir_fd);
+  return io::ReplaceFile(dir_fd, format::kManifestTempName, name, {page.data(), page.size()},
+                         file_mode);
 }
 
 Status CommitManifest(int dir_fd, const char* name) {

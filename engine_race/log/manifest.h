@@ -58,10 +58,10 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
 Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,
                          StoreIdentity* identity);
 
-// Makes the file of that name the manifest, durably. It is one of the two names that a manifest has
-// while its store is being made. The id in kManifestDraftName outlives an interruption, so files
-// that were made under that id are known again. With kManifestUnfinishedName openings refuse the
-// directory until the store is finished.
+// Renames the file `name` to kManifestName, durably. `name` is one of the two that a manifest has
+// while its store is being made. With kManifestDraftName the next creation takes the id of an
+// interrupted one, and so knows the paths that bear it. With kManifestUnfinishedName openings
+// refuse the directory.
 Status CommitManifest(int dir_fd, const char* name);
 
 }  // namespace engine_race

@@ -44,13 +44,8 @@ Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, 
   marker.path_count = static_cast<uint32_t>(identity.paths.size());
   marker.store_id = identity.store_id;
   marker.checksum = ChecksumOf(marker);
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kMarkerTempName, io::Access::kReplace,
-                                             io::Caching::kBuffered, &file, file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(&marker, sizeof(marker), 0));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kMarkerTempName, format::kMarkerName));
-  return sys::Fsync(dir_fd);
+  return io::ReplaceFile(dir_fd, format::kMarkerTempName, format::kMarkerName,
+                         {reinterpret_cast<const char*>(&marker), sizeof(marker)}, file_mode);
 }
 
 }  // namespace engine_race

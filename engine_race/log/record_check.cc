@@ -49,19 +49,15 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, bo
 
 // Whether the record has a slot, and the places words name a place for what is not in the logs.
 bool RecordCheck::HasPlaces(uint64_t sequence) const {
-  const Geometry& geometry = files_.identity.geometry;
   uint64_t slot = 0;
   return state_.table.SlotOf(sequence, &slot) &&
          (sequence < state_.LoggedKeyCount() ||
-          PlaceInWord(state_.key_places, sequence / geometry.keys_per_group()) <
-              format::kKeyPlaces) &&
+          staging_.HasPlace(LaneKind::kKeys, state_.key_places, sequence)) &&
          (sequence < state_.LoggedValueCount() ||
-          PlaceInWord(state_.value_places, sequence / geometry.values_per_group()) <
-              format::kValuePlaces);
+          staging_.HasPlace(LaneKind::kValues, state_.value_places, sequence));
 }
 
 Status RecordCheck::LoadEntry(uint64_t sequence) {
-  const Geometry& geometry = files_.identity.geometry;
   const uint64_t page = sequence / format::kPageEntries;
   const bool in_log = sequence < state_.LoggedKeyCount();
   if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
@@ -71,10 +67,8 @@ Status RecordCheck::LoadEntry(uint64_t sequence) {
                                                first + format::kPageEntries,
                                                reinterpret_cast<format::KeyEntry*>(keys_.data())));
   } else {
-    const uint32_t place = PlaceInWord(state_.key_places, sequence / geometry.keys_per_group());
-    ENGINE_RACE_RETURN_IF_ERROR(
-        staging_.ReadKeys(bucket_, place, first % geometry.keys_per_group(), format::kPageEntries,
-                          reinterpret_cast<format::KeyEntry*>(keys_.data())));
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.Read(LaneKind::kKeys, bucket_, state_.key_places, first,
+                                              format::kPageEntries, keys_.data()));
   }
   loaded_ = true;
   loaded_page_ = page;
@@ -86,9 +80,7 @@ Status RecordCheck::LoadValue(uint64_t sequence) {
   if (sequence < state_.LoggedValueCount()) {
     return files_.slots.ReadValues(bucket_, state_.table.SlotOf(sequence), 1, value_.data());
   }
-  const uint32_t group_records = files_.identity.geometry.values_per_group();
-  return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, sequence / group_records),
-                             sequence % group_records, 1, value_.data());
+  return staging_.Read(LaneKind::kValues, bucket_, state_.value_places, sequence, 1, value_.data());
 }
 
 Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t bucket_number,

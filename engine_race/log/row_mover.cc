@@ -136,8 +136,8 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   }
   while (bucket.listener != nullptr && seen_count < bucket.record_count) {
     format::KeyEntry entry;
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
-        number, bucket.keys.PlaceOf(seen_count), bucket.keys.IndexOf(seen_count), 1, &entry));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Read(
+        LaneKind::kKeys, number, bucket.keys.places_word(), seen_count, 1, &entry));
     ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entry, seen_count, &newer_keys));
     ++seen_count;
   }

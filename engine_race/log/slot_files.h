@@ -140,8 +140,8 @@ class SlotFiles {
   }
   SlotLocation Locate(const Files& files, uint32_t bucket, uint64_t slot,
                       uint64_t slot_count) const;
-  // Calls visit(location, end_slot) for each part of a range of slots that lies in one piece. It
-  // ends before `end_slot`.
+  // Calls visit(location, end_slot) for each part of a range of slots that lies in one piece of a
+  // file. The part ends before slot `end_slot`.
   template <typename Visit>
   Status ForEachPiece(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,
                       const Visit& visit) const;

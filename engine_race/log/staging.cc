@@ -82,9 +82,9 @@ void StreamTo(char* to, const char* from, size_t size) {
 Staging::Staging(const StoreFiles& files)
     : files_(files),
       geometry_(files.identity.geometry),
-      counts_{files.counts, 0, {}},
-      keys_{files.staged_keys, geometry_.key_group_bytes, {}},
-      values_{files.staged_values, geometry_.value_group_bytes, {}},
+      counts_{files.counts},
+      keys_{files.staged_keys, geometry_.key_group_bytes, format::kKeyEntryBytes},
+      values_{files.staged_values, geometry_.value_group_bytes, geometry_.slot_bytes()},
       group_buffers_(LargerGroupBytes(geometry_)) {}
 
 void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& log,
@@ -92,6 +92,7 @@ void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& 
   ENGINE_RACE_ASSERT(!mapped_);
   placement_ = placement;
   places_.resize(geometry_.bucket_count);
+  populated_.resize(geometry_.bucket_count);
   if (mode == StagingMode::kWritten || !CanBeMapped(memory_limit_bytes, log)) return;
   const auto map = [](Area* area, uint64_t size_bytes) {
     return SharedMapping::Map(area->file.fd(), size_bytes, &area->mapping);
@@ -101,7 +102,6 @@ void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& 
   if (mapped.ok()) mapped = map(&values_, geometry_.staging_values_bytes());
   mapped_ = mapped.ok();
   if (mapped_) {
-    populated_.resize(geometry_.bucket_count);
     // Read-around would zero megabytes of other buckets' pages at the first store into a page. It
     // would also place them by the policy of that page's bucket.
     for (const Area* area : {&keys_, &values_}) {
@@ -164,47 +164,59 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
   });
 }
 
+Staging::Place Staging::PlaceOf(LaneKind kind, uint32_t bucket, uint32_t number) {
+  const bool values = kind == LaneKind::kValues;
+  Populated& populated = values ? populated_[bucket].values : populated_[bucket].keys;
+  PlaceBytes& bytes = values ? places_[bucket].values[number] : places_[bucket].keys[number];
+  const uint64_t offset = geometry_.PlaceOffset(kind, bucket, number);
+  return {AreaOf(kind), populated, bytes, offset, bucket, number};
+}
+
+Status Staging::ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place) {
+  if (!mapped_) return Status::Ok();
+  return Reserve(PlaceOf(kind, bucket, place), 0, geometry_.group_bytes(kind));
+}
+
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
 // group that stays small populates few pages, and reserves little more. Nor does one that goes on
 // in a place that was given back. Where pages are placed, each call also changes the thread's
 // policy. So one call populates the whole group.
-Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
-                           uint64_t offset, uint64_t record_bytes, PlaceBytes* bytes,
-                           uint64_t* end_bytes) {
+Status Staging::PopulateAt(const Place& place, uint64_t offset, uint64_t* end_bytes) {
+  const Area& area = place.area;
+  PlaceBytes& bytes = place.bytes;
   const uint64_t begin = offset / kPageBytes * kPageBytes;
-  const bool goes_on = bytes->reserved_end != 0 && bytes->reserved_begin <= begin;
-  const uint64_t first = goes_on ? bytes->reserved_begin : begin;
+  const bool goes_on = bytes.reserved_end != 0 && bytes.reserved_begin <= begin;
+  const uint64_t first = goes_on ? bytes.reserved_begin : begin;
   const uint64_t wanted =
       placement_.anywhere()
-          ? std::max({2 * offset - first, offset + record_bytes, uint64_t{bytes->reached}})
+          ? std::max({2 * offset - first, offset + area.record_bytes, uint64_t{bytes.reached}})
           : area.group_bytes;
   const uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
   const uint64_t first_end = std::min(first + kFirstStepBytes, area.group_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Reserve(area, bucket, place_offset, begin, std::max(end, first_end), bytes));
-  ENGINE_RACE_RETURN_IF_ERROR(Populate(area, bucket, place_offset + begin, end - begin));
+  ENGINE_RACE_RETURN_IF_ERROR(Reserve(place, begin, std::max(end, first_end)));
+  ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place.bucket, place.offset + begin, end - begin));
   ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
-  bytes->reached = static_cast<uint32_t>(end);
+  bytes.reached = static_cast<uint32_t>(end);
   *end_bytes = end;
   return Status::Ok();
 }
 
-// *to is where the record is to be stored.
-Status Staging::PrepareStore(const Area& area, uint32_t bucket, uint64_t place_offset,
-                             uint32_t place, uint64_t index, uint64_t record_bytes,
-                             Populated* populated, PlaceBytes* bytes, char** to) {
+// *to is where the record is to be stored. Populates pages before the first record in them.
+Status Staging::PrepareStore(const Place& place, uint64_t index, char** to) {
+  Populated& populated = place.populated;
+  const uint64_t record_bytes = place.area.record_bytes;
   const uint64_t offset = index * record_bytes;
-  if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
+  if (index == 0 || populated.place != place.number || index >= populated.end) [[unlikely]] {
     uint64_t end_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        PopulateAt(area, bucket, place_offset, offset, record_bytes, bytes, &end_bytes));
-    *populated = {place, static_cast<uint32_t>(end_bytes / record_bytes)};
+    ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(place, offset, &end_bytes));
+    populated = {place.number, static_cast<uint32_t>(end_bytes / record_bytes)};
   }
-  ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
-  ENGINE_RACE_ASSERT(offset + record_bytes <= std::min(bytes->reserved_end, bytes->reached));
-  *to = area.mapping.data() + place_offset + offset;
+  ENGINE_RACE_ASSERT(populated.place == place.number && index < populated.end);
+  ENGINE_RACE_ASSERT(offset + record_bytes <=
+                     std::min(place.bytes.reserved_end, place.bytes.reached));
+  *to = place.area.mapping.data() + place.offset + offset;
   return Status::Ok();
 }
 
@@ -234,32 +246,29 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
 }
 
 // Writes one record of a group. The page cache takes a page in when it is first written to.
-Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset,
-                            uint64_t offset, std::string_view record, PlaceBytes* bytes) const {
+Status Staging::WriteRecord(const Place& place, uint64_t index, std::string_view record) const {
+  const uint64_t offset = index * place.area.record_bytes;
   const uint64_t end = offset + record.size();
-  if (placement_.anywhere() || end <= bytes->reached) {
-    return WriteBelowLimit(area.file, record, place_offset + offset);
+  if (placement_.anywhere() || end <= place.bytes.reached) {
+    return WriteBelowLimit(place.area.file, record, place.offset + offset);
   }
-  const PolicyScope scope(placement_.OnOneNode(bucket));
-  ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(area.file, record, place_offset + offset));
-  bytes->reached = static_cast<uint32_t>(RoundUp(end, kPageBytes));
+  const PolicyScope scope(placement_.OnOneNode(place.bucket));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(place.area.file, record, place.offset + offset));
+  place.bytes.reached = static_cast<uint32_t>(RoundUp(end, kPageBytes));
   return Status::Ok();
 }
 
-Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
+Status Staging::StageValue(uint32_t bucket, uint32_t place_number, uint64_t index,
+                           const char* value) {
   const std::string_view record(value == nullptr ? zeros.data() : value, geometry_.value_bytes());
-  const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
-  const uint64_t slot_bytes = geometry_.slot_bytes();
+  const Place place = PlaceOf(LaneKind::kValues, bucket, place_number);
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
   if (!mapped_) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
-    return WriteRecord(values_, bucket, offset, index * slot_bytes, record,
-                       &places_[bucket].values[place]);
+    return WriteRecord(place, index, record);
   }
   char* to = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(values_, bucket, offset, place, index, slot_bytes,
-                                           &populated_[bucket].values,
-                                           &places_[bucket].values[place], &to));
+  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(place, index, &to));
   if (IsStreamed(geometry_.value_bytes())) {
     StreamTo(to, record.data(), record.size());
   } else {
@@ -268,20 +277,16 @@ Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, cons
   return Status::Ok();
 }
 
-Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
+Status Staging::StageKey(uint32_t bucket, uint32_t place_number, uint64_t index,
                          const format::KeyEntry& entry) {
-  const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
-  const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
+  const Place place = PlaceOf(LaneKind::kKeys, bucket, place_number);
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.keys_per_group());
   if (!mapped_) {
-    return WriteRecord(keys_, bucket, offset, index * sizeof(entry), record,
-                       &places_[bucket].keys[place]);
+    return WriteRecord(place, index, {reinterpret_cast<const char*>(&entry), sizeof(entry)});
   }
   char* to = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(keys_, bucket, offset, place, index, sizeof(entry),
-                                           &populated_[bucket].keys, &places_[bucket].keys[place],
-                                           &to));
-  std::memcpy(to, record.data(), record.size());
+  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(place, index, &to));
+  std::memcpy(to, &entry, sizeof(entry));
   return Status::Ok();
 }
 
@@ -331,51 +336,42 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
   return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
-// A write reads parts of blocks through the mapping, and all values on a full disk. An error must
-// be no SIGBUS there. The pages that the opening has found of a group are not populated.
-Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
-                           const char** group) {
-  const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
-  const PlaceBytes& bytes = places_[bucket].values[place];
-  const bool may_be_mapped =
-      geometry_.layout.is_aligned() && bytes.reached != 0 && bytes.reserved_begin == 0;
-  return FullGroup(values_, may_be_mapped, offset, buffer, group);
-}
-
 // A page in which this opening has staged nothing may be a hole. Reading a hole through the mapping
-// is a SIGBUS on a full tmpfs. A group of one page has no hole: its last entry was staged just now,
-// unless the opening has found it.
-Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
-                         const char** group) {
-  const bool may_be_mapped =
-      keys_.group_bytes <= kPageBytes && places_[bucket].keys[place].reached != 0;
-  return FullGroup(keys_, may_be_mapped, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
-}
-
-Status Staging::FullGroup(const Area& area, bool may_be_mapped, uint64_t offset,
-                          RegionPool::Lease* buffer, const char** group) {
+// is a SIGBUS on a full tmpfs. A write of values reads parts of blocks through the mapping, and all
+// of them on a full disk. An error must be no SIGBUS there.
+Status Staging::Full(uint32_t bucket, const FullGroup& full, RegionPool::Lease* buffer,
+                     const char** group) {
+  const Place place = PlaceOf(full.kind, bucket, full.place);
+  // A group of entries that takes one page has no hole: its last entry was staged just now.
+  const bool is_populated = place.bytes.reached != 0 &&
+                            (full.kind == LaneKind::kValues ? place.bytes.reserved_begin == 0
+                                                            : place.area.group_bytes <= kPageBytes);
+  const bool has_blocks = full.kind == LaneKind::kKeys || geometry_.layout.is_aligned();
   // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
-  if (mapped_ && may_be_mapped) {
-    *group = area.mapping.data() + offset;
+  if (mapped_ && is_populated && has_blocks) {
+    *group = place.area.mapping.data() + place.offset;
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(group_buffers_.Take(placement_, buffer));
   *group = buffer->data();
-  return area.file.Read(buffer->data(), area.group_bytes, offset);
+  return place.area.file.Read(buffer->data(), place.area.group_bytes, place.offset);
 }
 
-Status Staging::ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
-                           char* buffer) const {
-  const uint64_t slot_bytes = geometry_.slot_bytes();
-  return files_.staged_values.Read(buffer, count * slot_bytes,
-                                   geometry_.ValuePlaceOffset(bucket, place) + index * slot_bytes);
+bool Staging::HasPlace(LaneKind kind, uint32_t places_word, uint64_t sequence) const {
+  const uint32_t place_count =
+      kind == LaneKind::kValues ? format::kValuePlaces : format::kKeyPlaces;
+  return PlaceInWord(places_word, sequence / geometry_.group_records(kind)) < place_count;
 }
 
-Status Staging::ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
-                         format::KeyEntry* buffer) const {
-  return files_.staged_keys.Read(
-      buffer, count * sizeof(format::KeyEntry),
-      geometry_.KeyPlaceOffset(bucket, place) + index * sizeof(format::KeyEntry));
+Status Staging::Read(LaneKind kind, uint32_t bucket, uint32_t places_word, uint64_t sequence,
+                     uint64_t count, void* buffer) const {
+  const Area& area = AreaOf(kind);
+  const uint64_t group_records = geometry_.group_records(kind);
+  const uint64_t index = sequence % group_records;
+  ENGINE_RACE_ASSERT(index + count <= group_records);
+  const uint32_t place = PlaceInWord(places_word, sequence / group_records);
+  return area.file.Read(buffer, count * area.record_bytes,
+                        geometry_.PlaceOffset(kind, bucket, place) + index * area.record_bytes);
 }
 
 void Staging::PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const {

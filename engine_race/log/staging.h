@@ -107,17 +107,18 @@ class Staging {
   Status WriteLine(uint32_t bucket, const BucketState& state,
                    format::WordKind end = format::kWordKindEnd) const;
 
-  // The whole group in a place, for the write to its log: *group points into the mapping, or into
-  // what `buffer` holds then. kOutOfMemory, kIOError.
-  Status FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
-  Status FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
+  // A full group, for the write to its log: *group points into the mapping, or into what `buffer`
+  // holds then. kOutOfMemory, kIOError.
+  Status Full(uint32_t bucket, const FullGroup& full, RegionPool::Lease* buffer,
+              const char** group);
 
-  // Records [index, index + count) of the group in a place, by pread: an error is a Status here and
-  // a SIGBUS through the mapping. Values take Geometry::slot_bytes each.
-  Status ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
-                    char* buffer) const;
-  Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
-                  format::KeyEntry* buffer) const;
+  // Whether the places word names a place for the group of the record.
+  bool HasPlace(LaneKind kind, uint32_t places_word, uint64_t sequence) const;
+  // Reads records [sequence, sequence + count) of one group from the place that the places word
+  // names for it. By pread: an error is a Status here and a SIGBUS through the mapping. A record
+  // takes Geometry::record_bytes.
+  Status Read(LaneKind kind, uint32_t bucket, uint32_t places_word, uint64_t sequence,
+              uint64_t count, void* buffer) const;
 
   // Ask for staged entries of neighbouring buckets, or for the first values of a place, to be read
   // into the page cache.
@@ -130,8 +131,9 @@ class Staging {
   // A staging file and, when mapped, its mapping.
   struct Area {
     const io::File& file;
-    uint64_t group_bytes;
-    SharedMapping mapping;
+    uint64_t group_bytes = 0;
+    uint64_t record_bytes = 0;
+    SharedMapping mapping = {};
   };
   // Which records of a place's present group can be stored, its pages being populated: those below
   // `end`.
@@ -141,8 +143,7 @@ class Staging {
   };
   // Of a bucket, under its lock: what each record looks at, and apart from it what a group does.
   struct PopulatedPlaces {
-    Populated values;
-    Populated keys;
+    Populated values, keys;
   };
   // The bytes of a place that have their space, and those that this opening has populated, or has
   // written by pwrite where pages are placed.
@@ -155,7 +156,17 @@ class Staging {
     std::array<PlaceBytes, format::kValuePlaces> values = {};
     std::array<PlaceBytes, format::kKeyPlaces> keys = {};
   };
+  // A place of a bucket in its area, from `offset` of the file on.
+  struct Place {
+    const Area& area;
+    Populated& populated;
+    PlaceBytes& bytes;
+    uint64_t offset;
+    uint32_t bucket, number;
+  };
 
+  const Area& AreaOf(LaneKind kind) const { return kind == LaneKind::kValues ? values_ : keys_; }
+  inline Place PlaceOf(LaneKind kind, uint32_t bucket, uint32_t number);
   // Whether ReserveCounts has succeeded. Acquire pairs with the release in ReserveCountsFirst.
   bool HasCounts() const { return !mapped_ || counts_reserved_.load(std::memory_order_acquire); }
   uint64_t EncodeWordOf(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
@@ -163,19 +174,11 @@ class Staging {
   bool CanBeMapped(uint64_t memory_limit_bytes, const LogFn& log) const;
   Status ReserveCountsFirst();
   Status TouchCounts() const;
-  Status Reserve(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t begin,
-                 uint64_t end, PlaceBytes* bytes);
+  Status Reserve(const Place& place, uint64_t begin, uint64_t end);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
-  // Populates pages before the first record in them.
-  Status PrepareStore(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-                      uint64_t index, uint64_t record_bytes, Populated* populated,
-                      PlaceBytes* bytes, char** to);
-  Status PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
-                    uint64_t record_bytes, PlaceBytes* bytes, uint64_t* end_bytes);
-  Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
-                     std::string_view record, PlaceBytes* bytes) const;
-  Status FullGroup(const Area& area, bool may_be_mapped, uint64_t offset, RegionPool::Lease* buffer,
-                   const char** group);
+  Status PrepareStore(const Place& place, uint64_t index, char** to);
+  Status PopulateAt(const Place& place, uint64_t offset, uint64_t* end_bytes);
+  Status WriteRecord(const Place& place, uint64_t index, std::string_view record) const;
 
   const StoreFiles& files_;
   const Geometry& geometry_;

@@ -80,16 +80,6 @@ Status Staging::TouchCounts() const {
   return Status::Ok();
 }
 
-Status Staging::ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place) {
-  if (!mapped_) return Status::Ok();
-  if (kind == LaneKind::kValues) {
-    return Reserve(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), 0,
-                   values_.group_bytes, &places_[bucket].values[place]);
-  }
-  return Reserve(keys_, bucket, geometry_.KeyPlaceOffset(bucket, place), 0, keys_.group_bytes,
-                 &places_[bucket].keys[place]);
-}
-
 void Staging::GiveBack(uint32_t bucket) noexcept {
   constexpr uint64_t kBase = format::kBasePlaces;
   uint64_t bytes = 0;
@@ -110,7 +100,7 @@ void Staging::GiveBack(uint32_t bucket) noexcept {
   give_back(keys_, geometry_.KeyPlaceOffset(bucket, 0), places.keys);
   give_back(values_, geometry_.ValuePlaceOffset(bucket, 0), values.first(kBase));
   give_back(values_, geometry_.ValuePlaceOffset(bucket, kBase), values.subspan(kBase));
-  if (mapped_) populated_[bucket] = PopulatedPlaces();
+  populated_[bucket] = PopulatedPlaces();
   // Relaxed: a statistic.
   reserved_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -130,7 +120,7 @@ Status Staging::ReplaceKeysFrom(uint32_t bucket, uint64_t record_count,
   for (uint32_t place = 0; place < format::kKeyPlaces; ++place) {
     const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
     if (!file.MayHoldData(offset, offset + geometry_.key_group_bytes)) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(ReadKeys(bucket, place, 0, count, entries.data()));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(entries.data(), geometry_.key_group_bytes, offset));
     uint64_t begin = count;
     uint64_t end = 0;
     for (uint64_t i = 0; i < count; ++i) {
@@ -149,21 +139,21 @@ Status Staging::ReplaceKeysFrom(uint32_t bucket, uint64_t record_count,
 }
 
 // Makes sure that these bytes of a place have their space, and those between them and what has it.
-Status Staging::Reserve(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t begin,
-                        uint64_t end, PlaceBytes* bytes) {
-  ENGINE_RACE_ASSERT(HasCounts() && begin <= end && end <= area.group_bytes);
-  const uint64_t had = bytes->reserved_end - bytes->reserved_begin;
+Status Staging::Reserve(const Place& place, uint64_t begin, uint64_t end) {
+  PlaceBytes& bytes = place.bytes;
+  ENGINE_RACE_ASSERT(HasCounts() && begin <= end && end <= place.area.group_bytes);
+  const uint64_t had = bytes.reserved_end - bytes.reserved_begin;
   if (had != 0) {
-    begin = std::min<uint64_t>(begin, bytes->reserved_begin);
-    end = std::max<uint64_t>(end, bytes->reserved_end);
+    begin = std::min<uint64_t>(begin, bytes.reserved_begin);
+    end = std::max<uint64_t>(end, bytes.reserved_end);
     if (end - begin == had) return Status::Ok();
   }
   // On tmpfs pages enter the page cache by being reserved.
-  const PolicyScope scope(placement_.OnOneNode(bucket));
-  const uint64_t from = had != 0 && begin == bytes->reserved_begin ? bytes->reserved_end : begin;
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(area.file, place_offset + from, end - from));
-  bytes->reserved_begin = static_cast<uint32_t>(begin);
-  bytes->reserved_end = static_cast<uint32_t>(end);
+  const PolicyScope scope(placement_.OnOneNode(place.bucket));
+  const uint64_t from = had != 0 && begin == bytes.reserved_begin ? bytes.reserved_end : begin;
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(place.area.file, place.offset + from, end - from));
+  bytes.reserved_begin = static_cast<uint32_t>(begin);
+  bytes.reserved_end = static_cast<uint32_t>(end);
   // Relaxed: a statistic.
   reserved_bytes_.fetch_add(end - begin - had, std::memory_order_relaxed);
   return Status::Ok();

@@ -220,8 +220,8 @@ Status RemoveUnfinished(int dir_fd) {
   return sys::Fsync(dir_fd);
 }
 
-Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
-                   StoreFiles* files, Publishing publishing) {
+Status CreateStore(const Options& options, const std::string& dir, Publishing publishing,
+                   const FillFn& fill, StoreFiles* files) {
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
   ENGINE_RACE_RETURN_IF_ERROR(
@@ -234,7 +234,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   const char* const draft = unfinished ? format::kManifestUnfinishedName
                             : striped  ? format::kManifestDraftName
                                        : nullptr;
-  // Before any other file: the name of an unfinished one marks them as what may be removed.
+  // Before any other file: RemoveUnfinished removes files only beside kManifestUnfinishedName.
   if (draft != nullptr) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, identity, options.file_mode, draft));
   }

@@ -22,8 +22,8 @@ namespace engine_race {
 inline constexpr uint64_t kOpenWhenLocked = 2;
 inline constexpr uint64_t kOpenWhenMade = 3;
 
-// Writes the counts of all buckets. Their records are all in the logs. That is the truth in the
-// page cache of this id, or in none: 0.
+// Writes the counts of all buckets, whose records are all in the logs. An opening in which
+// PageCacheId is `page_cache_id` trusts the counts. Any other, or each for 0, checks the records.
 Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts,
                       uint32_t page_cache_id);
 
@@ -32,8 +32,8 @@ Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& reco
 // creation left are replaced. kNotFound unless the options ask for a new store; kCorruption when
 // there are records; kInvalidArgument for a path of another store. Other files in a directory are
 // kInvalidArgument, too, unless the options allow them.
-Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
-                   StoreFiles* files, Publishing publishing = Publishing::kUsual);
+Status CreateStore(const Options& options, const std::string& dir, Publishing publishing,
+                   const FillFn& fill, StoreFiles* files);
 
 // kInvalidArgument, naming one of them, when the open directory `dir` holds names that `expected`
 // does not take. The lock file is expected, and so is the lost+found that mkfs makes.

@@ -184,7 +184,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
       return WriteNewCounts(*made, std::vector<uint64_t>(made->identity.geometry.bucket_count),
                             PageCacheId(*made));
     };
-    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, files));
+    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, Publishing::kUsual, fill, files));
     ENGINE_RACE_RETURN_IF_ERROR(files->slots.OpenUsed(/*read_only=*/false));
     files->slots.CloseUnused();
   } else {
@@ -211,7 +211,7 @@ Status MakeFilledStore(const Options& options, const std::string& dir, Publishin
   ENGINE_RACE_ASSERT(options.paths.empty() || !is_unfinished);
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, publishing, &files));
-  Status made = CreateStore(options, dir, fill, &files, publishing);
+  Status made = CreateStore(options, dir, publishing, fill, &files);
   if (made.ok()) SettleLocks(&files);
   // What stays all the same is refused by openings, and removed by the next call. The first failure
   // is the one to tell.

@@ -8,6 +8,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 
 namespace engine_race {
 
@@ -221,32 +222,22 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   const uint64_t group = (target - 1) / lane.group_records();
   const uint64_t first = std::max(group * lane.group_records(), bucket.synced_watermark);
   ENGINE_RACE_ASSERT(lock->owns_lock() && first < target && target <= bucket.record_count);
-  const uint32_t place = lane.PlaceOf(first);
-  const uint64_t first_in_group = first - group * lane.group_records();
   // A write of the whole group may not begin meanwhile: this one, ending later, could undo it.
   lane.BeginWrite(group);
   // Whole pages of entries, those before `first` as they are, zeros behind the last one.
-  const bool values = kind == LaneKind::kValues;
-  const uint64_t begin_in_group =
-      values ? first_in_group : first_in_group / format::kPageEntries * format::kPageEntries;
-  const uint64_t begin = group * lane.group_records() + begin_in_group;
+  const uint64_t step = kind == LaneKind::kValues ? 1 : format::kPageEntries;
+  const uint64_t begin = first / step * step;
   const uint64_t count = target - begin;
-  ENGINE_RACE_ASSERT(begin_in_group + count <= lane.group_records());
-  const uint64_t page_count = (count + format::kPageEntries - 1) / format::kPageEntries;
+  const uint32_t places_word = lane.places_word();
   lock->unlock();
   Status written = Guarded([&] {
     Region staged;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
-        values ? count * context_.geometry().slot_bytes() : page_count * kIoAlignment,
-        /*huge_pages=*/false, &staged, context_.placement.memory()));
-    if (values) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
-      return writer_.WriteValuesOf(index, begin, count, staged.data());
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
-        index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
-    return writer_.WriteKeysOf(index, begin, count, staged.data());
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(RoundUp(count, step) * context_.geometry().record_bytes(kind),
+                         /*huge_pages=*/false, &staged, context_.placement.memory()));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.Read(kind, index, places_word, begin, count, staged.data()));
+    return writer_.WriteRecordsOf(kind, index, begin, count, staged.data());
   });
   lock->lock();
   lane.EndPartialWrite(group);

@@ -42,18 +42,15 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
 }
 
 Status TailReader::LoadKeys(uint64_t first_in_page) {
-  const Geometry& geometry = files_.identity.geometry;
   ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedKeys(
       files_, bucket_, state_.table, first_in_page, first_in_page + format::kPageEntries,
       reinterpret_cast<format::KeyEntry*>(logged_keys_.data())));
-  const uint32_t place = PlaceInWord(state_.key_places, first_in_page / geometry.keys_per_group());
-  if (place >= format::kKeyPlaces) {
+  if (!staging_.HasPlace(LaneKind::kKeys, state_.key_places, first_in_page)) {
     std::memset(staged_keys_.data(), 0, staged_keys_.size());
     return Status::Ok();
   }
-  return staging_.ReadKeys(bucket_, place, first_in_page % geometry.keys_per_group(),
-                           format::kPageEntries,
-                           reinterpret_cast<format::KeyEntry*>(staged_keys_.data()));
+  return staging_.Read(LaneKind::kKeys, bucket_, state_.key_places, first_in_page,
+                       format::kPageEntries, staged_keys_.data());
 }
 
 bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
@@ -87,10 +84,9 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
 
 // Leaves found->value null when no copy verifies.
 Status TailReader::FindValue(const char* logged, TailRecord* found) {
-  const Geometry& geometry = files_.identity.geometry;
   const uint64_t sequence = found->sequence;
   const auto verifies = [&](const char* value) {
-    return IsValueOf(found->record, value, geometry.value_bytes());
+    return IsValueOf(found->record, value, files_.identity.geometry.value_bytes());
   };
   found->value = nullptr;
   found->value_in_log = logged != nullptr && verifies(logged);
@@ -98,10 +94,9 @@ Status TailReader::FindValue(const char* logged, TailRecord* found) {
     found->value = logged;
     return Status::Ok();
   }
-  const uint32_t place = PlaceInWord(state_.value_places, sequence / geometry.values_per_group());
-  if (place < format::kValuePlaces) {
-    ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadValues(
-        bucket_, place, sequence % geometry.values_per_group(), 1, other_value_.data()));
+  if (staging_.HasPlace(LaneKind::kValues, state_.value_places, sequence)) {
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.Read(LaneKind::kValues, bucket_, state_.value_places,
+                                              sequence, 1, other_value_.data()));
     if (verifies(other_value_.data())) {
       found->value = other_value_.data();
       return Status::Ok();

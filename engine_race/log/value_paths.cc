@@ -118,7 +118,7 @@ Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* de
   }
 }
 
-// Of the device that is path `index` of a store, as far as each such device has it.
+// The header of the device that is path `index` of a store. The caller sets the segment count.
 format::DeviceHeader HeaderOf(const StoreIdentity& identity, size_t index) {
   format::DeviceHeader header{};
   header.path_index = static_cast<uint32_t>(index);

@@ -15,13 +15,13 @@ Status ValueRead::Failure(const BucketLog& log, int error) const noexcept {
   return Guarded([&] {
     const SlotLocation location = log.slots().LocateValues(bucket, first_slot);
     return location.found() ? io::ReadError(*location.file, error)
-                            : log.LostValue(bucket, first_slot);
+                            : log.reader().LostValue(bucket, first_slot);
   });
 }
 
 Status ValueRead::Read(const BucketLog& log, char* buffer) const {
   const SlotLocation location = log.slots().LocateValues(bucket, first_slot);
-  if (!location.found()) return log.LostValue(bucket, first_slot);
+  if (!location.found()) return log.reader().LostValue(bucket, first_slot);
   const Blocks blocks = BlocksOf(log.geometry().slot_bytes());
   return location.file->Read(buffer, blocks.size_bytes, location.offset - blocks.skip_bytes);
 }

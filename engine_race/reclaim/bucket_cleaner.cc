@@ -64,7 +64,7 @@ Status BucketCleaner::Look(uint32_t bucket) {
   log_.mover().ReleaseLeftovers(bucket);
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledSlots(bucket);
-  ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
+  ENGINE_RACE_RETURN_IF_ERROR(log_.reader().LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
   horizon_ = cut_.logged_watermark;
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);

@@ -137,7 +137,7 @@ Status BucketCleaner::TakeLive(uint32_t bucket, uint32_t row, char* values) {
     if (!moving.record.tombstone && values != nullptr) {
       moving.value = values + i * uint64_t{geometry.slot_bytes()};
       if (!IsValueOf(moving.record, moving.value, geometry.value_bytes())) {
-        return log_.CorruptValue(bucket, first + i);
+        return log_.reader().CorruptValue(bucket, first + i);
       }
     }
     moving_.push_back(moving);
@@ -191,7 +191,7 @@ Status BucketCleaner::PutMoving(uint32_t bucket, const Moving& moving, char* slo
   if (read.ok()) {
     log_.mover().CountRead(geometry.slot_bytes());
     if (IsValueOf(moving.record, slot, geometry.value_bytes())) return read;
-    read = log_.CorruptValue(bucket, from);
+    read = log_.reader().CorruptValue(bucket, from);
   }
   static_cast<void>(NoteUnreadable(from / geometry.row_records(), read));
   return read;

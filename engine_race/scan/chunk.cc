@@ -139,7 +139,8 @@ const Segment& Chunk::SegmentOfEntry(uint32_t entry) const {
 
 Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
   if (plan.positions[entry] == kCorruptPosition) {
-    return context.log.CorruptValue(SegmentOfEntry(entry).bucket, entries[entry].ref.slot());
+    return context.log.reader().CorruptValue(SegmentOfEntry(entry).bucket,
+                                             entries[entry].ref.slot());
   }
   std::lock_guard lock(error_mutex_);
   return read_status_;
@@ -258,8 +259,8 @@ void Chunk::PrepareSlowly(const ScanContext& context, uint32_t entry) {
   const uint32_t bucket = segment.bucket;
   if ((position & kStagedPosition) != 0) {
     const uint32_t at = position & ~kStagedPosition;
-    const Status status =
-        context.log.ReadValue(bucket, entries[entry].ref.slot(), base_ + layout_.OffsetOf(at));
+    const Status status = context.log.reader().ReadValue(bucket, entries[entry].ref.slot(),
+                                                         base_ + layout_.OffsetOf(at));
     position = status.ok() ? at : kUnreadablePosition;
     // A slot that was used again may not even be there any more.
     const uint64_t slot = entries[entry].ref.slot();
@@ -276,7 +277,7 @@ void Chunk::PrepareSlowly(const ScanContext& context, uint32_t entry) {
     }
   }
   if (!verify_ || Matches(entry)) return;
-  const Status status = context.log.CorruptValue(bucket, entries[entry].ref.slot());
+  const Status status = context.log.reader().CorruptValue(bucket, entries[entry].ref.slot());
   position = kCorruptPosition;
   Log(context.options.log, LogLevel::kError, status.message());
 }

@@ -174,7 +174,8 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     left -= entries.size();
     const size_t staged_count = planner_.Add(bucket, entries, context_->log.Logged(bucket),
                                              max_positions, left, &chunk->plan);
-    if (staged_count >= kFetchedTogether) context_->log.PrefetchStagedValues(bucket, staged_count);
+    if (staged_count >= kFetchedTogether)
+      context_->log.reader().PrefetchStagedValues(bucket, staged_count);
   }
 }
 

@@ -107,7 +107,8 @@ Status PointReader::Find(uint64_t key, uint64_t version, Found* found, BlockLook
 
 Status PointReader::Verify(const Found& found, const char* read) const {
   if (!verify_checksums_) return Status::Ok();
-  return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), read);
+  return log_.reader().VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(),
+                                   read);
 }
 
 // Whether the record is known to be the newest of its key.

@@ -84,7 +84,7 @@ class PointReader {
   }
   // Reads a value from the log, staged or not.
   Status ReadBlocking(const Found& found, char* buffer) const {
-    return log_.ReadValue(found.bucket, found.ref.slot(), buffer, layout_.read_bytes());
+    return log_.reader().ReadValue(found.bucket, found.ref.slot(), buffer, layout_.read_bytes());
   }
   // Verifies the value in `buffer`, as RequestFor or ReadBlocking has brought it. Copies it to
   // `value`, and offers it to the frames unless it is superseded. Reads the key again, and blocks,

@@ -32,7 +32,6 @@ namespace engine_race::harness {
 // canonical paths, so it means the same from every working directory. A bench holds the lock of the
 // note from Empty on. A bench that is killed before it has written its note leaves it empty, which
 // is taken for none.
-
 class StoreDir {
  public:
   // Removes the store and its directory if Prepare has chosen the directory and Empty has taken it.
@@ -74,10 +73,9 @@ class StoreDir {
   UniqueFd note_;
 };
 
-// The disk space that a session of benchmarks will take, estimated before it begins.
-
-// The most records that the store has space for at once when it runs these steps. Expected
-// updates count, as if reclaim gave nothing back. Writes by time are counted as if by number.
+// An estimate made before a session begins: the most records that the store has space for at once
+// when it runs these steps. Expected updates count, as if reclaim gave nothing back. Writes by time
+// are counted as if by number.
 uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
 
 // Empty, or why there is no room for `records` records with values of this size. In question are

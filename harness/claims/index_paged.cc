@@ -78,7 +78,7 @@ class PagedStore {
     // The first run warms the frames.
     for (const double seconds : {bench_.seconds_ / 2, bench_.seconds_()}) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          runs.Run(draw, {thread_count, keys_per_call, seconds}, ++stream_, &timed));
+          runs.ReadDrawn(draw, {thread_count, keys_per_call, seconds}, ++stream_, &timed));
     }
     bench_.rounds_.Note(figure, timed.RequestsPerSecond());
     return Status::Ok();

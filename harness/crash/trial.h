@@ -21,10 +21,6 @@
 
 namespace engine_race::crash {
 
-// Compares the store's answers with those that the oracle allows.
-//
-// Thread safety: every const call from any thread.
-
 // The least size of a value that names key and version.
 inline constexpr uint32_t kLeastValueBytes = 16;
 
@@ -39,6 +35,9 @@ struct Trial {
   Report& report;
 };
 
+// Compares the store's answers with those that the oracle allows.
+//
+// Thread safety: every const call from any thread.
 class Checker {
  public:
   // With `settled`, nobody writes any more: each version found is noted in the oracle, and later
@@ -72,11 +71,6 @@ class Checker {
   bool settled_;
 };
 
-// The work of the crash trial's child processes on the store, until they are killed.
-//
-// Each function runs in a forked child and returns its exit code: 0 when nothing was wrong, 1 when
-// the report holds a violation.
-
 struct ChildPlan {
   std::string dir;
   Options options;
@@ -95,6 +89,10 @@ struct ChildPlan {
   // The most records that the writers of this child write together; then they rest.
   uint64_t max_record_count = 0;
 };
+
+// The work of the child processes on the store, until they are killed. Each function runs in a
+// forked child and returns its exit code: 0 when nothing was wrong, 1 when the report holds a
+// violation.
 
 // Opens, writes, reads beside the writes, closes.
 int RunWriter(const ChildPlan& plan, const Trial& trial);

@@ -60,8 +60,8 @@ Status Mount(const std::string& device, const char* dir, const char* type);
 
 // The init of a guest with emulated NVMe disks: tests that need such devices.
 //
-// The disks have serial numbers as names: "files" holds an empty ext4, "first" and "second" hold
-// zeros. scripts/nvme_guest.py boots it and reads its lines on the serial console:
+// The serial numbers of the disks are "files", which holds an empty ext4, and "first" and "second",
+// which hold zeros. scripts/nvme_guest.py boots it and reads its lines on the serial console:
 //   PASS <what>         a check that held
 //   FAIL <what>: <why>  one that did not
 //   INFO <text>         figures

@@ -174,8 +174,9 @@ Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry
   entries->clear();
   NoListener listener;
   BucketCut cut;
-  ENGINE_RACE_RETURN_IF_ERROR(log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut));
-  log->DetachListener(bucket);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      log->reader().CutBucket(bucket, /*first_sequence=*/0, &listener, &cut));
+  log->reader().DetachListener(bucket);
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   const auto* const read = reinterpret_cast<const format::KeyEntry*>(piece.data());

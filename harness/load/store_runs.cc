@@ -79,7 +79,7 @@ TimedPoint StoreRuns::WarmReads(const Options& options, ReadShape shape, FrameCo
   TimedPoint run;
   for (const double share : {kWarmUpShare, 1.0}) {
     shape.seconds = seconds * share;
-    if (status.ok()) status = Run(draw, shape, stream++, &run, frames);
+    if (status.ok()) status = ReadDrawn(draw, shape, stream++, &run, frames);
   }
   Close();
   return Ended("read: ", status, run);
@@ -102,8 +102,8 @@ Status StoreRuns::Open(const Options& options) {
   return OpenWithIndex(options, shape_.dir, &store_);
 }
 
-Status StoreRuns::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
-                      TimedPoint* point, FrameCounts* frames) {
+Status StoreRuns::ReadDrawn(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
+                            TimedPoint* point, FrameCounts* frames) {
   const StoreStats before = store_->Stats();
   const double seconds = shape.read_count > 0 ? kNoLimitSeconds : shape.seconds;
   const auto get = [this](uint64_t key, std::string* value) {

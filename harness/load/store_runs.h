@@ -123,8 +123,8 @@ class StoreRuns {
   Store* store() { return store_.get(); }
   // Reads records as `draw` selects them; `seed` selects the stream of draws. *frames, if given,
   // gets the run's effect on the hot values.
-  Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
-             FrameCounts* frames = nullptr);
+  Status ReadDrawn(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
+                   FrameCounts* frames = nullptr);
   // Reads every record once, in an order that is not that of keys, by MultiRead.
   Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
   // Every thread counts all records by one Range. A record counts once in *point.

@@ -191,8 +191,9 @@ TEST_F(MovedRecordsTest, ARecordMayLieWhereAnOlderOneOfItsKeyWas) {
   for (uint64_t key = 0; key < kRecords; ++key) {
     ValueRef ref;
     ASSERT_TRUE(index_->Find(key, &ref).ok()) << key;
-    ASSERT_TRUE(log_->ReadValue(0, ref.slot(), value.data()).ok());
-    EXPECT_TRUE(log_->VerifyValue(0, ref.slot(), ref.value_checksum(), value.data()).ok()) << key;
+    ASSERT_TRUE(log_->reader().ReadValue(0, ref.slot(), value.data()).ok());
+    EXPECT_TRUE(log_->reader().VerifyValue(0, ref.slot(), ref.value_checksum(), value.data()).ok())
+        << key;
   }
 }
 

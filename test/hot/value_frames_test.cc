@@ -68,7 +68,8 @@ class ValueFramesTest : public ::testing::Test {
     if (!*hot) {
       value.resize(kValueBytes);
       alignas(kIoAlignment) char buffer[kValueBytes];
-      EXPECT_TRUE(log_->ReadValue(log_->geometry().BucketOf(key), ref.slot(), buffer).ok());
+      EXPECT_TRUE(
+          log_->reader().ReadValue(log_->geometry().BucketOf(key), ref.slot(), buffer).ok());
       value.assign(buffer, kValueBytes);
       frames_->Offer(key, ref, buffer);
     }
@@ -234,7 +235,8 @@ TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!hot) {
       alignas(kIoAlignment) char buffer[kValueBytes];
-      EXPECT_TRUE(log_->ReadValue(log_->geometry().BucketOf(key), ref.slot(), buffer).ok());
+      EXPECT_TRUE(
+          log_->reader().ReadValue(log_->geometry().BucketOf(key), ref.slot(), buffer).ok());
       value.assign(buffer, kValueBytes);
     }
     uint64_t version = 0;

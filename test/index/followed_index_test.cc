@@ -183,7 +183,7 @@ class FollowedGiantTest : public FollowedIndexTest {
     BuildContext context(follower_.get(), &listener, reading_, limits_, /*thread_count=*/1, buckets,
                          &unread);
     const Status built = BuildBucket(&context, 0, [&] { return BuildGiant(&context, 0); });
-    follower_->DetachListener(0);
+    follower_->reader().DetachListener(0);
     return built;
   }
   // Each time on a store of its own: a change makes the bucket larger, and other rows come last.

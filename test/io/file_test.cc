@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include "engine_race/base/memory.h"
 #include "test/test_util.h"
@@ -113,6 +115,24 @@ TEST_F(FileTest, AReplacedFileIsAnotherOne) {
     }
   }
   EXPECT_EQ(std::filesystem::file_size(dir_.Join("target")), 9u);
+}
+
+TEST_F(FileTest, ReplaceFileLeavesNothingButTheNewContent) {
+  const auto content_of = [this](const char* name) {
+    std::ifstream file(dir_.Join(name));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::ofstream(dir_.Join("f")) << "the old content";
+  std::ofstream(dir_.Join("f.temp")) << "what an interrupted call has left";
+  std::ifstream old(dir_.Join("f"));
+  ASSERT_TRUE(ReplaceFile(dir_fd_.get(), "f.temp", "f", "new", 0640).ok());
+  EXPECT_EQ(content_of("f"), "new");
+  EXPECT_FALSE(std::filesystem::exists(dir_.Join("f.temp")));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(old), {}), "the old content")
+      << "the file itself was written over";
+  // The new name cannot be taken: it is a directory.
+  std::filesystem::create_directory(dir_.Join("d"));
+  EXPECT_FALSE(ReplaceFile(dir_fd_.get(), "d.temp", "d", "new", 0640).ok());
 }
 
 TEST_F(FileTest, NewFilesAreTheirUsersAlone) {

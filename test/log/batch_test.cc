@@ -344,9 +344,9 @@ TEST_P(BatchTest, BatchesSinglesAndCutsShareTheBuckets) {
     }
     for (int i = 0; i < 200; ++i) {
       BucketCut cut;
-      ASSERT_TRUE(log->CutBucket(i % 4, 0, &listener, &cut).ok());
+      ASSERT_TRUE(log->reader().CutBucket(i % 4, 0, &listener, &cut).ok());
       EXPECT_EQ(cut.record_count - cut.first_staged(), cut.staged_keys.size());
-      log->DetachListener(i % 4);
+      log->reader().DetachListener(i % 4);
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& [key, version] : ContentOf(log.get())) written += version != 0;

@@ -112,12 +112,12 @@ class TellingListener : public AppendListener {
 inline void Attach(BucketLog* log, AppendListener* listener) {
   for (uint32_t bucket = 0; bucket < log->geometry().bucket_count; ++bucket) {
     BucketCut cut;
-    ASSERT_TRUE(log->CutBucket(bucket, log->RecordCount(bucket), listener, &cut).ok());
+    ASSERT_TRUE(log->reader().CutBucket(bucket, log->RecordCount(bucket), listener, &cut).ok());
   }
 }
 inline void Detach(BucketLog* log) {
   for (uint32_t bucket = 0; bucket < log->geometry().bucket_count; ++bucket) {
-    log->DetachListener(bucket);
+    log->reader().DetachListener(bucket);
   }
 }
 

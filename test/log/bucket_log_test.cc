@@ -94,7 +94,7 @@ TEST(BucketLogTest, ListenerHearsOfEveryRecordAfterTheCut) {
   ASSERT_TRUE(log->Append(KeyIn(0, 1), ValueOf(1, 1).data()).ok());
   test::NullListener listener;
   BucketCut cut;
-  ASSERT_TRUE(log->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_TRUE(log->reader().CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
   EXPECT_EQ(cut.record_count, 1u);
   ASSERT_EQ(cut.staged_keys.size(), 1u);
   ASSERT_TRUE(log->Append(KeyIn(0, 2), nullptr).ok());
@@ -102,7 +102,7 @@ TEST(BucketLogTest, ListenerHearsOfEveryRecordAfterTheCut) {
   EXPECT_EQ(listener.appends, 1);
   EXPECT_EQ(listener.last.slot, 1u);
   EXPECT_TRUE(listener.last.tombstone);
-  log->DetachListener(0);
+  log->reader().DetachListener(0);
   ASSERT_TRUE(log->Append(KeyIn(0, 3), nullptr).ok());
   EXPECT_EQ(listener.appends, 1);
 }
@@ -117,7 +117,7 @@ TEST(BucketLogTest, ARefusedWriteChangesNothing) {
   const auto log = OpenLog(TinyLogOptions(), dir.path());
   RefusingListener listener;
   BucketCut cut;
-  ASSERT_TRUE(log->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_TRUE(log->reader().CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
   EXPECT_EQ(log->Append(KeyIn(0, 1), ValueOf(1, 1).data()).code(), Code::kOutOfMemory);
   EXPECT_EQ(log->RecordCount(0), 0u);
   EXPECT_EQ(listener.appends, 0);

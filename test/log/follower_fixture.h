@@ -103,7 +103,7 @@ class FollowerTest : public ::testing::Test {
   }
   void Cut() {
     BucketCut cut;
-    ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, listener_.get(), &cut).ok());
+    ASSERT_TRUE(follower_->reader().CutBucket(0, /*first_sequence=*/0, listener_.get(), &cut).ok());
   }
 
   Status Refresh() { return follower_->Refresh(&reset_); }

@@ -64,7 +64,7 @@ TEST_F(FollowerReadingsTest, ATornLineIsReadAgain) {
   EXPECT_GE(line_count, 4);
   EXPECT_EQ(follower_->RecordCount(0), 11u);
   EXPECT_EQ(listener_->append_count, 1u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // The opening goes on without the bucket, and the next Refresh takes it over.
@@ -82,12 +82,12 @@ TEST_F(FollowerReadingsTest, CountsThatChangeAtEachReadingLeaveTheBucketOut) {
   EXPECT_FALSE(follower_->BucketDamaged(0));
   NullListener listener;
   BucketCut cut;
-  const Status missing = follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut);
+  const Status missing = follower_->reader().CutBucket(0, /*first_sequence=*/0, &listener, &cut);
   EXPECT_EQ(missing.code(), Code::kIOError);
   EXPECT_NE(missing.message().find("has changed at each reading"), std::string::npos)
       << missing.ToString();
-  EXPECT_TRUE(follower_->CutBucket(1, /*first_sequence=*/0, &listener, &cut).ok());
-  follower_->DetachListener(1);
+  EXPECT_TRUE(follower_->reader().CutBucket(1, /*first_sequence=*/0, &listener, &cut).ok());
+  follower_->reader().DetachListener(1);
   ASSERT_TRUE(Refresh().ok());
   ASSERT_NO_FATAL_FAILURE(ExpectAll(10));
 }
@@ -118,7 +118,7 @@ TEST_F(FollowerReadingsTest, CountsOfAnotherPageCacheAreInDoubt) {
   EXPECT_EQ(failure_.code(), Code::kIOError);
   EXPECT_NE(failure_.message().find("in doubt"), std::string::npos) << failure_.ToString();
   EXPECT_EQ(listener_->detach_count, 0u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // The writer stands still in the middle of a row.
@@ -168,7 +168,7 @@ TEST_F(FollowerReadingsTest, RowsThatStayDamagedAreDamage) {
   const ScopedHook hook(&reads);
   EXPECT_EQ(Refresh().code(), Code::kCorruption);
   EXPECT_GE(reads.count, 80u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // The entries were in staging when the counts were read, and are in the log by now.
@@ -191,7 +191,7 @@ TEST_F(FollowerReadingsTest, StagedEntriesThatAreGoneAreLookedForAgain) {
     // Twice in a row: some of them were superseded or moved.
     EXPECT_EQ(listener_->append_count, gone_count == 1 ? 5u : 0u);
     EXPECT_EQ(listener_->detach_count, gone_count == 1 ? 0u : 1u);
-    if (gone_count == 1) follower_->DetachListener(0);
+    if (gone_count == 1) follower_->reader().DetachListener(0);
     ASSERT_NO_FATAL_FAILURE(ExpectAll(15));
   }
 }
@@ -210,7 +210,7 @@ TEST_F(FollowerReadingsTest, StagedEntriesThatCannotBeReadFailARefresh) {
   }
   ASSERT_TRUE(Refresh().ok());
   EXPECT_EQ(listener_->append_count, 5u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
   ASSERT_NO_FATAL_FAILURE(ExpectAll(15));
 }
 

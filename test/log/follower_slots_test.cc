@@ -36,7 +36,7 @@ class FollowerSlotsTest : public FollowerTest {
   }
   uint64_t ReuseCount() const { return follower_->ReuseCount(0); }
   void TearDown() override {
-    if (follower_ != nullptr) follower_->DetachListener(0);
+    if (follower_ != nullptr) follower_->reader().DetachListener(0);
   }
 
   static constexpr uint64_t kRow = 256;

@@ -35,8 +35,8 @@ TEST_F(FollowerTest, ListenersAreDetachedBeforeTheBucketChanges) {
   EXPECT_EQ(listener_->record_count, 15u);
   EXPECT_NE(follower_->ReuseCount(0), reuse_count);
   EXPECT_EQ(follower_->RecordCount(0), 18u);
-  EXPECT_FALSE(follower_->IfAttached(0, [] { FAIL() << "the listener is detached"; }));
-  follower_->DetachListener(0);
+  EXPECT_FALSE(follower_->reader().IfAttached(0, [] { FAIL() << "the listener is detached"; }));
+  follower_->reader().DetachListener(0);
 }
 
 // Another writer may have recovered the store meanwhile, and has left no name.
@@ -54,7 +54,7 @@ TEST_F(FollowerTest, WritersThatCameAndWentAreNoticed) {
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
   EXPECT_TRUE(reset.empty());
   EXPECT_EQ(listener_->detach_count, 1u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 TEST_F(FollowerTest, ManyNewRecordsAreNotToldOneByOne) {
@@ -90,7 +90,7 @@ TEST_F(FollowerTest, RepairedBucketsAreReadAgain) {
   EXPECT_FALSE(follower_->BucketDamaged(1));
   NullListener listener;
   BucketCut cut;
-  EXPECT_EQ(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).code(),
+  EXPECT_EQ(follower_->reader().CutBucket(0, /*first_sequence=*/0, &listener, &cut).code(),
             Code::kCorruption);
   ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &line, sizeof(line), 0));
   // Nobody has repaired the bucket yet.
@@ -119,7 +119,7 @@ TEST_F(FollowerTest, AClosedStoreIsNotReadAgain) {
   ASSERT_TRUE(Refresh().ok());
   EXPECT_TRUE(follower_->ConfirmDamage(0).ok()) << "the bucket is as the listener has cut it";
   EXPECT_EQ(listener_->detach_count, 0u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // Another writer opens the store while the follower opens it.
@@ -136,7 +136,7 @@ TEST_F(FollowerTest, AWriterThatComesMeanwhileIsAwaited) {
   ASSERT_TRUE(Refresh().ok());
   EXPECT_EQ(listener_->detach_count, 0u) << "the opening has seen that writer";
   EXPECT_EQ(follower_->RecordCount(0), 13u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // And while a Refresh is under way: one Refresh takes over what both have written.
@@ -178,7 +178,7 @@ TEST_F(FollowerTest, ADirectoryThatCannotBeOpenedIsNotGone) {
     EXPECT_EQ(failing.count, 1);
   }
   EXPECT_TRUE(Refresh().ok());
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 // The text of a writer that was killed while it opened the store.
@@ -189,7 +189,7 @@ TEST_F(FollowerTest, AnInterruptedOpeningWantsARecovery) {
   ASSERT_NO_FATAL_FAILURE(Overwrite(dir_.Join(format::kLockName), text.data(), text.size(), 0));
   EXPECT_EQ(Refresh().code(), Code::kIncomplete);
   EXPECT_EQ(listener_->detach_count, 0u);
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
   // An opening has found that the store needs none.
   ASSERT_NO_FATAL_FAILURE(Follow());
   EXPECT_TRUE(Refresh().ok());
@@ -210,7 +210,7 @@ TEST_F(FollowerTest, AListenerThatTakesNotAllIsDetached) {
   EXPECT_EQ(listener_->detach_count, 1u);
   EXPECT_EQ(reset_, std::vector<uint32_t>{0});
   EXPECT_NE(follower_->ReuseCount(0), reuse_count);
-  EXPECT_FALSE(follower_->IfAttached(0, [] { FAIL() << "the listener is detached"; }));
+  EXPECT_FALSE(follower_->reader().IfAttached(0, [] { FAIL() << "the listener is detached"; }));
   ASSERT_NO_FATAL_FAILURE(ExpectAll(15));
 }
 
@@ -224,7 +224,7 @@ TEST_F(FollowerTest, DamageIsConfirmedOfTheBucketThatWasCut) {
   EXPECT_EQ(follower_->ConfirmDamage(0).code(), Code::kBusy);
   ASSERT_NO_FATAL_FAILURE(Cut());
   EXPECT_TRUE(follower_->ConfirmDamage(0).ok());
-  follower_->DetachListener(0);
+  follower_->reader().DetachListener(0);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class BegunCut {
  public:
   explicit BegunCut(BucketLog* log)
       : holder_([this, log] {
-          log->WithBucketLocked(0, [this] {
+          log->reader().WithBucketLocked(0, [this] {
             is_locked_ = true;
             EXPECT_TRUE(Eventually([this] { return may_go_on_.load(); }));
           });

@@ -167,7 +167,8 @@ struct LostStaging {
     EXPECT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
     std::memset(page.data(), 0, kIoAlignment);
     auto* const entries = reinterpret_cast<format::KeyEntry*>(page.data());
-    EXPECT_TRUE(parts.context.staging.ReadKeys(0, bucket.keys.PlaceOf(0), 0, 3, entries).ok());
+    EXPECT_TRUE(
+        parts.context.staging.Read(LaneKind::kKeys, 0, bucket.keys.PlaceOf(0), 0, 3, entries).ok());
     EXPECT_TRUE(parts.writer
                     .WriteKeys(0, 0, format::kPageEntries,
                                reinterpret_cast<const format::KeyEntry*>(page.data()))

@@ -48,7 +48,7 @@ inline std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::str
 inline std::string ReadSlot(const BucketLog& log, uint32_t bucket, uint64_t slot) {
   Region buffer;
   if (!Region::Allocate(log.geometry().slot_bytes(), false, &buffer).ok()) return {};
-  if (!log.ReadValue(bucket, slot, buffer.data()).ok()) return {};
+  if (!log.reader().ReadValue(bucket, slot, buffer.data()).ok()) return {};
   return std::string(buffer.data(), log.geometry().value_bytes());
 }
 
@@ -84,9 +84,9 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   NullListener listener;
   BucketCut cut;
   std::vector<KeyRecord> records;
-  const Status status = log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut);
+  const Status status = log->reader().CutBucket(bucket, /*first_sequence=*/0, &listener, &cut);
   EXPECT_TRUE(status.ok()) << status.ToString();
-  log->DetachListener(bucket);
+  log->reader().DetachListener(bucket);
   const uint64_t logged_end = cut.logged_slot_end();
   Region keys;
   EXPECT_TRUE(Region::Allocate(cut.slot_end() * kKeyEntryBytes + 4096, false, &keys).ok());

@@ -143,7 +143,7 @@ TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
     EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kCorruption);
     test::NullListener listener;
     BucketCut cut;
-    EXPECT_EQ(log->CutBucket(kBucket, /*first_sequence=*/0, &listener, &cut).code(),
+    EXPECT_EQ(log->reader().CutBucket(kBucket, /*first_sequence=*/0, &listener, &cut).code(),
               Code::kCorruption);
     EXPECT_TRUE(log->Append(uint64_t{1} << 62, ValueOf(1, 1).data()).ok());
   }

@@ -74,7 +74,7 @@ class RefilledRowsTest : public ::testing::TestWithParam<GroupBytes> {
   void GiveUpBoth(BucketCut* cut) {
     ASSERT_NO_FATAL_FAILURE(GiveUp(early_));
     ASSERT_NO_FATAL_FAILURE(GiveUp(few_, /*row=*/1));
-    ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, cut).ok());
+    ASSERT_TRUE(log_->reader().LookAtBucket(0, /*first_sequence=*/0, cut).ok());
     ASSERT_NO_FATAL_FAILURE(GiveUp(late_));
     ASSERT_EQ(log_->mover().GapCount(0), early_.count() + few_.count());
   }

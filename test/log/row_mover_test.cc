@@ -133,7 +133,7 @@ TEST_F(RowMoverTest, AnOpeningSettlesTheMovesOfAnEarlierOne) {
 // The reader of a cut reads rows as they were.
 TEST_F(RowMoverTest, ACutKeepsItsRows) {
   BucketCut cut;
-  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  ASSERT_TRUE(log_->reader().LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
   ASSERT_TRUE(log_->mover().Settle().ok());
   log_->mover().Release();
@@ -214,7 +214,7 @@ TEST_F(RowMoverTest, SlotsThatAViewHoldsStayWhileTheListenerIsSuspended) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
   Attach(log_.get(), &listener);
   ASSERT_TRUE(mover.Settle().ok());
-  log_->SuspendListener(0);
+  log_->reader().SuspendListener(0);
   mover.Release();
   EXPECT_EQ(mover.released_bytes(), 0u);
   EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));

@@ -46,14 +46,14 @@ class RefusedPublishTest : public RowMoverTest {
   void PublishTo(AppendListener* listener, std::vector<KeyRecord> moved, uint64_t horizon) {
     RowMover& mover = log_->mover();
     BucketCut cut;
-    ASSERT_TRUE(log_->CutBucket(0, /*first_sequence=*/0, listener, &cut).ok());
+    ASSERT_TRUE(log_->reader().CutBucket(0, /*first_sequence=*/0, listener, &cut).ok());
     ASSERT_TRUE(mover.Claim(0));
     ASSERT_TRUE(mover.Begin(0).ok());
     free_count_ = mover.FreeRowCount(0);
     ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
     published_ = mover.Publish(0, moved_row_, horizon, moved);
     mover.Unclaim(0);
-    log_->DetachListener(0);
+    log_->reader().DetachListener(0);
   }
   // Publishes the first row after `newer_count` records, of which the first one's entry is damaged.
   void PublishBesideDamage(uint64_t newer_count, const std::string& file, uint64_t offset) {
@@ -84,7 +84,7 @@ TEST_F(RefusedPublishTest, TheRowHoldsOnlyWhatTheIndexWasToldOf) {
   EXPECT_EQ(listener.told.size(), 3u);
   EXPECT_EQ(RowOnDisk(moved_row_).held, SlotBits::First(3));
   BucketCut cut;
-  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  ASSERT_TRUE(log_->reader().LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
   EXPECT_TRUE(cut.Holds(moved_row_ * kRow + 2));
   EXPECT_FALSE(cut.Holds(moved_row_ * kRow + 3));
 }

@@ -75,9 +75,10 @@ class SequenceLimitsTest : public ::testing::Test {
       ASSERT_EQ(ReadSlot(*log_, 0, record.slot), ValueOf(i, 1)) << first_ + i;
       format::KeyEntry entry;
       if (was_moved) {
-        ASSERT_EQ(log_->ReadKeyEntry(0, first_ + i, &entry).code(), Code::kInvalidArgument);
+        ASSERT_EQ(log_->reader().ReadKeyEntry(0, first_ + i, &entry).code(),
+                  Code::kInvalidArgument);
       } else {
-        ASSERT_TRUE(log_->ReadKeyEntry(0, first_ + i, &entry).ok());
+        ASSERT_TRUE(log_->reader().ReadKeyEntry(0, first_ + i, &entry).ok());
         ASSERT_EQ(entry.key, i);
       }
     }

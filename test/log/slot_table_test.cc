@@ -201,10 +201,20 @@ TEST(SlotTableTest, PiecesAreNeighbouringSlots) {
     EXPECT_EQ(piece.count, each.count) << each.begin;
   }
   EXPECT_EQ(table.PieceFrom(999, 2000).count, 0u);
-  EXPECT_EQ(table.RunEndFrom(999), 999u) << "no row holds its run";
-  EXPECT_EQ(table.RunEndFrom(1000), 1006u);
-  EXPECT_EQ(table.RunEndFrom(1261), 1262u);
   EXPECT_EQ(table.PieceFrom(1262, 2000).count, 0u);
+}
+
+TEST(SlotTableTest, RunEndFromIsTheEndOfTheRunOfThatRecord) {
+  SlotTable table = MakeTable();
+  Row row = RunRow(0, SlotsOf({2, 3, 100}));
+  row.number = 1000;
+  table.SetRow(1, row);
+  table.SetRow(2, {.kind = RowKind::kUsed, .number = 1003, .path = kAllSlots, .held = kAllSlots});
+  EXPECT_EQ(table.RunEndFrom(999), 999u) << "no row holds its run";
+  EXPECT_EQ(table.RunEndFrom(1000), 1003u);
+  EXPECT_EQ(table.RunEndFrom(1002), 1003u);
+  EXPECT_EQ(table.RunEndFrom(1003), 1003 + kTableRow) << "the next run";
+  EXPECT_EQ(table.RunEndFrom(1003 + kTableRow), 1003 + kTableRow);
 }
 
 // They hold as many records as they say, however many the bucket has.

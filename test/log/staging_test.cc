@@ -55,17 +55,17 @@ TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
   ASSERT_TRUE(staging_.StageKey(2, 1, 1, {21, 22, 23, 24}).ok());
 
   for (const uint32_t place : {1U, 6U}) {
-    ASSERT_TRUE(staging_.ReadValues(2, place, 2, 2, buffer_.data()).ok());
+    ASSERT_TRUE(staging_.Read(LaneKind::kValues, 2, place, 2, 2, buffer_.data()).ok());
     EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(2, place));
     EXPECT_EQ(buffer_.substr(kValueBytes, kValueBytes), ValueOf(3, place));
     RegionPool::Lease lease;
     const char* group = nullptr;
-    ASSERT_TRUE(staging_.FullValues(2, place, &lease, &group).ok());
+    ASSERT_TRUE(staging_.Full(2, {LaneKind::kValues, 0, place}, &lease, &group).ok());
     EXPECT_EQ(std::string(group, kValueBytes), ValueOf(0, place));
     EXPECT_EQ(lease.data() == nullptr, staging_.mapped()) << "a mapped group is not copied";
   }
   format::KeyEntry entries[2];
-  ASSERT_TRUE(staging_.ReadKeys(2, 1, 0, 2, entries).ok());
+  ASSERT_TRUE(staging_.Read(LaneKind::kKeys, 2, 1, 0, 2, entries).ok());
   EXPECT_EQ(entries[0].key, 11u);
   EXPECT_EQ(entries[1].check, 24u);
   EXPECT_EQ(staging_.memory_bytes() > 0, staging_.mapped());
@@ -75,7 +75,7 @@ TEST_P(StagingTest, AMissingValueIsZeros) {
   ASSERT_TRUE(staging_.ReserveCounts().ok());
   ASSERT_TRUE(staging_.StageValue(0, 0, 0, ValueOf(1, 1).data()).ok());
   ASSERT_TRUE(staging_.StageValue(0, 0, 0, nullptr).ok());
-  ASSERT_TRUE(staging_.ReadValues(0, 0, 0, 1, buffer_.data()).ok());
+  ASSERT_TRUE(staging_.Read(LaneKind::kValues, 0, 0, 0, 1, buffer_.data()).ok());
   EXPECT_EQ(buffer_.substr(0, kValueBytes), std::string(kValueBytes, '\0'));
 }
 
@@ -175,18 +175,18 @@ TEST_P(StagingTest, PlacesThatWereGivenBackTakeNoSpaceAndAreStagedAgain) {
   EXPECT_EQ(staging_.memory_bytes(), full_memory / 2);
   // The other bucket keeps what it has.
   for (const uint32_t place : {0U, 7U}) {
-    ASSERT_TRUE(staging_.ReadValues(2, place, 3, 1, buffer_.data()).ok());
+    ASSERT_TRUE(staging_.Read(LaneKind::kValues, 2, place, 3, 1, buffer_.data()).ok());
     EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(3, 1));
   }
   ASSERT_NO_FATAL_FAILURE(stage(1, 2));
   EXPECT_EQ(space(), full_space);
   EXPECT_EQ(staging_.memory_bytes(), full_memory);
   for (const uint32_t place : {0U, 7U}) {
-    ASSERT_TRUE(staging_.ReadValues(1, place, 3, 1, buffer_.data()).ok());
+    ASSERT_TRUE(staging_.Read(LaneKind::kValues, 1, place, 3, 1, buffer_.data()).ok());
     EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(3, 2));
   }
   format::KeyEntry entry;
-  ASSERT_TRUE(staging_.ReadKeys(1, 0, 0, 1, &entry).ok());
+  ASSERT_TRUE(staging_.Read(LaneKind::kKeys, 1, 0, 0, 1, &entry).ok());
   EXPECT_EQ(entry.check, 2u);
 }
 
@@ -211,7 +211,7 @@ TEST_P(StagingTest, AGroupThatGoesOnAfterThatTakesSpaceFromItsNextRecordOn) {
   for (const uint64_t i : {0, 1, 2, 3}) ASSERT_NO_FATAL_FAILURE(stage(i, 3));
   EXPECT_EQ(value_space(), 4 * kValueBytes);
   for (const uint64_t i : {0, 1, 2, 3}) {
-    ASSERT_TRUE(staging_.ReadValues(1, 0, i, 1, buffer_.data()).ok());
+    ASSERT_TRUE(staging_.Read(LaneKind::kValues, 1, 0, i, 1, buffer_.data()).ok());
     EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(i, 3));
   }
 }

@@ -106,7 +106,7 @@ class CoveredRowsTest : public ::testing::TestWithParam<Form> {
   }
   SlotTable Table() {
     BucketCut cut;
-    EXPECT_TRUE(log_->LookAtBucket(0, log_->RecordCount(0), &cut).ok());
+    EXPECT_TRUE(log_->reader().LookAtBucket(0, log_->RecordCount(0), &cut).ok());
     return cut.table;
   }
   // Fills runs, so that the rows before them may be freed.

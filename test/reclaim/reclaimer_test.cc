@@ -159,7 +159,7 @@ TEST(ReclaimerTest, ASparseBucketIsCompactedWhenNothingIsWritten) {
   const auto held_count = [&] {
     uint64_t count = 0;
     BucketCut cut;
-    EXPECT_TRUE(log->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+    EXPECT_TRUE(log->reader().LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
     for (uint64_t slot = 0; slot < cut.slot_end(); ++slot) count += cut.Holds(slot);
     return count;
   };

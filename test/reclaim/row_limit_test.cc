@@ -97,7 +97,7 @@ TEST_F(RowLimitTest, ABucketGrowsWhileACutHoldsItsDeadRecords) {
   ASSERT_TRUE(reclaimer_.Compact({}).ok());
   const uint64_t row_count = RowCount();
   BucketCut cut;
-  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  ASSERT_TRUE(log_->reader().LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
   for (uint64_t i = 0; i < 12 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
   EXPECT_GE(RowCount(), 12U);
   EXPECT_GT(RowCount(), row_count);

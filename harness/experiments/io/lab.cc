@@ -56,7 +56,7 @@ Status IoStore::Fill(TimedPoint* point) {
 
 Status IoStore::MultiReads(uint32_t thread_count, double seconds, TimedPoint* point) {
   const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
-  return runs_.Run(draw, {thread_count, kKeysPerCall, seconds}, /*seed=*/2, point);
+  return runs_.ReadDrawn(draw, {thread_count, kKeysPerCall, seconds}, /*seed=*/2, point);
 }
 
 Status IoStore::MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self) {

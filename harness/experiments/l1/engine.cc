@@ -104,7 +104,7 @@ Status L1Engine::Make(const StoreShape& shape, const Options& options, Side* sid
 
 Status L1Engine::Run(const RecordDraw& draw, const ReadShape& shape, Side* side, TimedPoint* point,
                      FrameCounts* frames) {
-  return side->reads->Run(draw, shape, shape_.seed + ++side->run_count, point, frames);
+  return side->reads->ReadDrawn(draw, shape, shape_.seed + ++side->run_count, point, frames);
 }
 
 // Warms by MultiRead, which is the fastest way.

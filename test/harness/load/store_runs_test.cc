@@ -41,7 +41,7 @@ TEST_F(StoreRunsTest, ARunReadsAsOftenAsItIsTold) {
     for (const uint32_t keys_per_call : {0u, 1u, 64u}) {
       for (const uint64_t count : {1ull, 7ull, 1000ull}) {
         TimedPoint run;
-        const Status status = reads->Run(draw, {3, keys_per_call, 0, count}, 1, &run);
+        const Status status = reads->ReadDrawn(draw, {3, keys_per_call, 0, count}, 1, &run);
         ASSERT_TRUE(status.ok()) << status.ToString();
         EXPECT_EQ(run.request_count, count);
       }
@@ -53,7 +53,7 @@ TEST_F(StoreRunsTest, ARunByTheClockReadsSomethingAndEnds) {
   const std::unique_ptr<StoreRuns> reads = Open(shape_);
   TimedPoint run;
   const RecordDraw draw(DrawShape::kUniform, kRecords);
-  ASSERT_TRUE(reads->Run(draw, {2, 0, 0.01, 0}, 1, &run).ok());
+  ASSERT_TRUE(reads->ReadDrawn(draw, {2, 0, 0.01, 0}, 1, &run).ok());
   EXPECT_GT(run.request_count, 0u);
   EXPECT_GE(run.seconds, 0.01);
 }
@@ -77,8 +77,8 @@ TEST_F(StoreRunsTest, WhatIsNotThereFailsTheRun) {
   TimedPoint run;
   EXPECT_EQ(reads->RangeOnce(1, &run).code(), Code::kCorruption);
   const RecordDraw draw(DrawShape::kUniform, kRecords * 2);
-  EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 1000}, 1, &run).ok());
-  EXPECT_FALSE(reads->Run(draw, {1, 10, 0, 1000}, 1, &run).ok());
+  EXPECT_FALSE(reads->ReadDrawn(draw, {1, 0, 0, 1000}, 1, &run).ok());
+  EXPECT_FALSE(reads->ReadDrawn(draw, {1, 10, 0, 1000}, 1, &run).ok());
 }
 
 TEST_F(StoreRunsTest, OtherValuesFailTheRun) {
@@ -94,8 +94,8 @@ TEST_F(StoreRunsTest, OtherValuesFailTheRun) {
   const std::unique_ptr<StoreRuns> reads = Open(shape_);
   const RecordDraw draw(DrawShape::kUniform, kRecords);
   TimedPoint run;
-  EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 100}, 1, &run).ok());
-  EXPECT_FALSE(reads->Run(draw, {1, 50, 0, 100}, 1, &run).ok());
+  EXPECT_FALSE(reads->ReadDrawn(draw, {1, 0, 0, 100}, 1, &run).ok());
+  EXPECT_FALSE(reads->ReadDrawn(draw, {1, 50, 0, 100}, 1, &run).ok());
 }
 
 }  // namespace
