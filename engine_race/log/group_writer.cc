@@ -208,9 +208,11 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reser
     if (reserves_ahead && full.place >= format::kBasePlaces) {
       writer_.ReserveAhead(index, full.kind, full.group);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
+    const bool makes_holes = writer_.makes_holes();
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.FullValues(index, full.place, makes_holes, &buffer, &group));
     const uint64_t count = geometry.values_per_group();
-    return writer_.WriteValuesOf(index, full.group * count, count, group);
+    return writer_.WriteValuesOf(index, full.group * count, count, group, makes_holes);
   }
   if (reserves_ahead) writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));

@@ -333,14 +333,14 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
   return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
-// A write reads parts of blocks through the mapping, and all values on a full disk. An error must
-// be no SIGBUS there. The pages that the opening has found of a group are not populated.
-Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
-                           const char** group) {
+// A write reads parts of blocks itself. An error must be no SIGBUS there. The pages that the
+// opening has found of a group are not populated.
+Status Staging::FullValues(uint32_t bucket, uint32_t place, bool by_pread,
+                           RegionPool::Lease* buffer, const char** group) {
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
   const PlaceBytes& bytes = places_[bucket].values[place];
   const bool may_be_mapped =
-      geometry_.layout.is_aligned() && bytes.reached != 0 && bytes.reserved_begin == 0;
+      !by_pread && geometry_.layout.is_aligned() && bytes.reached != 0 && bytes.reserved_begin == 0;
   return FullGroup(values_, may_be_mapped, offset, buffer, group);
 }
 

@@ -108,8 +108,9 @@ class Staging {
                    format::WordKind end = format::kWordKindEnd) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
-  // what `buffer` holds then. kOutOfMemory, kIOError.
-  Status FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
+  // what `buffer` holds then. With `by_pread` never into the mapping. kOutOfMemory, kIOError.
+  Status FullValues(uint32_t bucket, uint32_t place, bool by_pread, RegionPool::Lease* buffer,
+                    const char** group);
   Status FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
 
   // Records [index, index + count) of the group in a place, by pread: an error is a Status here and

@@ -242,7 +242,7 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
-      return writer_.WriteValuesOf(index, begin, count, staged.data());
+      return writer_.WriteValuesOf(index, begin, count, staged.data(), writer_.makes_holes());
     }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
         index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
