@@ -207,10 +207,12 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reser
   }
   RegionPool::Lease buffer;
   const char* group = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Full(index, full, &buffer, &group));
+  const bool makes_holes = values && writer_.makes_holes();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.staging.Full(index, full, /*by_pread=*/makes_holes, &buffer, &group));
   const uint64_t count = context_.geometry().group_records(full.kind);
   ENGINE_RACE_RETURN_IF_ERROR(
-      writer_.WriteRecordsOf(full.kind, index, full.group * count, count, group));
+      writer_.WriteRecordsOf(full.kind, index, full.group * count, count, group, makes_holes));
   if (values) return Status::Ok();
   // Acquire pairs with the release in BucketLog::set_key_group_listener.
   KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);

@@ -90,8 +90,8 @@ Status LogWriter::Init() {
   return piece_writer_.Init(files, context_.options.io_backend != IoBackend::kPsync);
 }
 
-Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces,
-                              const void* data) {
+Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data,
+                              bool makes_holes) {
   const SlotFiles& slots = context_.files.slots;
   const ValueLayout& layout = context_.geometry().layout;
   const auto* values = static_cast<const char*>(data);
@@ -114,9 +114,9 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
       std::any_of(requests.begin(), requests.end(), [](const io::WriteRequest& request) {
         return (request.offset | request.size_bytes) % kIoAlignment != 0;
       });
-  if (has_parts || (context_.reserve.is_given_up() && !layout.is_aligned())) {
+  if (has_parts || (makes_holes && !layout.is_aligned())) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteParts(bucket, requests));
-  } else if (context_.reserve.is_given_up()) {
+  } else if (makes_holes) {
     // On a full disk zeros become holes: values of tombstones would use up the reserve.
     for (const io::WriteRequest& request : requests) {
       ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request, layout.slot_bytes(), &context_.reserve));
@@ -178,7 +178,7 @@ void LogWriter::NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count) 
 }
 
 Status LogWriter::WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequence, uint64_t count,
-                                 const char* records) {
+                                 const char* records, bool makes_holes) {
   if (kind == LaneKind::kKeys) {
     return context_.reserve.Write([&] { return WriteEntriesOf(bucket, sequence, count, records); },
                                   SpaceReserve::kLeftByEntries);
@@ -186,7 +186,7 @@ Status LogWriter::WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequen
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
   return WriteValues(bucket, pieces,
-                     records + (sequence - first) * context_.geometry().slot_bytes());
+                     records + (sequence - first) * context_.geometry().slot_bytes(), makes_holes);
 }
 
 // Pages that hold no other records than these, and later ones of their run, are written whole.

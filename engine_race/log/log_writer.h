@@ -30,8 +30,13 @@ class LogWriter {
   // files that are opened later are waited for then. kIOError.
   Status Init();
 
+  // Whether zeros among values become holes now. The write looks for them in `data`: an error must
+  // be no SIGBUS there.
+  bool makes_holes() const { return context_.reserve.is_given_up(); }
   // Writes values to `pieces` of a bucket's slots, in order. kFull, kIOError.
-  Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data);
+  Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data) {
+    return WriteValues(bucket, pieces, data, makes_holes());
+  }
   // Writes `count` entries, whole pages, from `slot` on. kFull, kIOError.
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count, const format::KeyEntry* entries);
   // Writes the values, or the entries, of appended records from `sequence` on, of one group, to
@@ -39,7 +44,7 @@ class LogWriter {
   // and zeros follow the last entry to the end of its page. Entries may use the reserve of space.
   // Takes the bucket's lock.
   Status WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequence, uint64_t count,
-                        const char* records);
+                        const char* records, bool makes_holes);
 
   // Writes entries to `pieces` of a bucket's slots, in order. The segments of the slots must have
   // places. Other entries in their pages stay. kFull, kIOError.
@@ -84,6 +89,8 @@ class LogWriter {
   }
 
  private:
+  Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data,
+                     bool makes_holes);
   Status WriteParts(uint32_t bucket, std::span<const io::WriteRequest> parts);
   Status WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);

@@ -181,21 +181,20 @@ Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.table.has_rows());
   if (bucket.table.births() >> format::kSequenceBits != 0) return RegionFull(number);
-  if (!bucket.free_rows.empty()) {
-    *row = *bucket.free_rows.begin();
-    bucket.free_rows.erase(bucket.free_rows.begin());
-    return Status::Ok();
+  if (bucket.free_rows.empty()) {
+    const auto fresh = static_cast<uint32_t>(bucket.table.rows().size());
+    if (fresh == context_.geometry().rows_per_bucket()) return RegionFull(number);
+    ENGINE_RACE_RETURN_IF_ERROR(Extend(number, fresh));
   }
-  const auto fresh = static_cast<uint32_t>(bucket.table.rows().size());
-  if (fresh == context_.geometry().rows_per_bucket()) return RegionFull(number);
-  ENGINE_RACE_RETURN_IF_ERROR(Extend(number, fresh));
-  *row = fresh;
+  *row = *bucket.free_rows.begin();
+  bucket.taken_rows.insert(bucket.free_rows.extract(bucket.free_rows.begin()));
   return Status::Ok();
 }
 
 // The row is durable as a free one before the head reaches it. Its content comes last.
 Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   Bucket& bucket = context_.buckets[number];
+  std::set<uint32_t> extended = {index};
   bucket.row_versions.resize(index + 1);
   bucket.row_gaps.resize(index + 1);
   if (index >= bucket.durable_row_end) {
@@ -204,11 +203,13 @@ Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1));
   bucket.table.SetRow(index, Row());
   bucket.published_row_end.store(index + 1, std::memory_order_release);
+  bucket.free_rows.merge(extended);
   return Status::Ok();
 }
 
-void RowKeeper::ReturnRow(uint32_t number, uint32_t row) {
-  context_.buckets[number].free_rows.insert(row);
+void RowKeeper::ReturnRow(uint32_t number, uint32_t row) noexcept {
+  Bucket& bucket = context_.buckets[number];
+  bucket.free_rows.insert(bucket.taken_rows.extract(row));
 }
 
 Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& content) {
@@ -235,6 +236,7 @@ Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& content) {
     bucket.row_versions[index] = bucket.views == nullptr ? 0 : bucket.views->CurrentVersion();
   }
   bucket.table.SetRow(index, row, std::move(run));
+  bucket.taken_rows.erase(index);
   bucket.CountGaps(index);
   return Status::Ok();
 }

@@ -63,7 +63,7 @@ class RowKeeper {
   // free.
   Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Under the bucket's lock: gives back a row that was taken and not written.
-  void ReturnRow(uint32_t bucket, uint32_t row);
+  void ReturnRow(uint32_t bucket, uint32_t row) noexcept;
   // Under the bucket's lock: says in memory and in the file what a row holds. A row that was free,
   // or gets another run, is born. The births of others stay as they are, whatever `content` says.
   // After kFull and std::bad_alloc neither says so, after another failure the file may.

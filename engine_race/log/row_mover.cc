@@ -74,7 +74,7 @@ Status RowMover::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
   return rows_.TakeRow(number, kept_count, row);
 }
 
-void RowMover::ReturnRow(uint32_t number, uint32_t row) {
+void RowMover::ReturnRow(uint32_t number, uint32_t row) noexcept {
   const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
   rows_.ReturnRow(number, row);
 }
@@ -244,26 +244,26 @@ uint64_t RowMover::BytesOf(const FreedSlots& freed) const {
 }
 
 Status RowMover::Free(std::span<const FreedSlots> freed) {
-  for (const FreedSlots& each : freed) {
-    Bucket& bucket = context_.buckets[each.bucket];
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    const std::lock_guard<std::mutex> list(mutex_);
-    // Slots that are marked and not listed would wait for ever: the memory for all comes first.
-    unsettled_.push_back(each);
-    const Status marked = Guarded([&] {
-      SlotBits& unsettled = bucket.unsettled[each.row];
-      SlotBits& unreleased = bucket.unreleased[each.row];
-      unsettled = unsettled | each.slots;
-      unreleased = unreleased | each.slots;
-      return Status::Ok();
-    });
-    if (!marked.ok()) {
-      unsettled_.pop_back();
-      return marked;
-    }
-    unsettled_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+  return Guarded([&] {
+    for (const FreedSlots& each : freed) FreeOne(each);
+    return Status::Ok();
+  });
+}
+
+// Slots that are marked and not listed would wait for ever, so the memory for all comes first.
+void RowMover::FreeOne(const FreedSlots& freed) {
+  std::map<uint32_t, SlotBits> unsettled = {{freed.row, {}}};
+  std::map<uint32_t, SlotBits> unreleased = unsettled;
+  Bucket& bucket = context_.buckets[freed.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  const std::lock_guard<std::mutex> list(mutex_);
+  unsettled_.push_back(freed);
+  bucket.unsettled.merge(unsettled);
+  bucket.unreleased.merge(unreleased);
+  for (auto* const slots : {&bucket.unsettled[freed.row], &bucket.unreleased[freed.row]}) {
+    *slots = *slots | freed.slots;
   }
-  return Status::Ok();
+  unsettled_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);
 }
 
 Status RowMover::Settle() {

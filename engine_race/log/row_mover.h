@@ -87,7 +87,7 @@ class RowMover {
   // `kept_count` are free.
   Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Gives back a row that was not published.
-  void ReturnRow(uint32_t bucket, uint32_t row);
+  void ReturnRow(uint32_t bucket, uint32_t row) noexcept;
   // Writes values of moved records, within one group, to a row that was taken.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* values);
   // Writes the entries of `records` to the row, from its first slot on, and publishes the row. They
@@ -115,8 +115,7 @@ class RowMover {
   // bucket with rows these are gaps that are not worth a run. In others it is the last row, which
   // is kept for movers. False if the records do not fit then either.
   bool LetFill(uint32_t bucket, uint64_t count);
-  // Gives up slots. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
-  // given up.
+  // Gives up slots. Settle and Release do the rest. kOutOfMemory: some were not given up.
   Status Free(std::span<const FreedSlots> freed);
   // Makes all moves durable that were published before the call, and frees the slots.
   Status Settle();
@@ -163,6 +162,7 @@ class RowMover {
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status AddNewerKey(uint32_t bucket, const format::KeyEntry& entry, uint64_t sequence,
                      std::vector<uint64_t>* keys) const;
+  void FreeOne(const FreedSlots& freed);
   Status FreeInFile(const FreedSlots& freed);
   bool ReleaseOne(const FreedSlots& freed) noexcept;
   bool CanRelease(const FreedSlots& freed);

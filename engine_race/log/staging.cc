@@ -337,10 +337,10 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
 }
 
 // A page in which this opening has staged nothing may be a hole. Reading a hole through the mapping
-// is a SIGBUS on a full tmpfs. A write of values reads parts of blocks through the mapping, and all
-// of them on a full disk. An error must be no SIGBUS there.
-Status Staging::Full(uint32_t bucket, const FullGroup& full, RegionPool::Lease* buffer,
-                     const char** group) {
+// is a SIGBUS on a full tmpfs. A write reads parts of blocks itself. An error must be no SIGBUS
+// there.
+Status Staging::Full(uint32_t bucket, const FullGroup& full, bool by_pread,
+                     RegionPool::Lease* buffer, const char** group) {
   const Place place = PlaceOf(full.kind, bucket, full.place);
   // A group of entries that takes one page has no hole: its last entry was staged just now.
   const bool is_populated = place.bytes.reached != 0 &&
@@ -348,7 +348,7 @@ Status Staging::Full(uint32_t bucket, const FullGroup& full, RegionPool::Lease* 
                                                             : place.area.group_bytes <= kPageBytes);
   const bool has_blocks = full.kind == LaneKind::kKeys || geometry_.layout.is_aligned();
   // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
-  if (mapped_ && is_populated && has_blocks) {
+  if (mapped_ && !by_pread && is_populated && has_blocks) {
     *group = place.area.mapping.data() + place.offset;
     return Status::Ok();
   }

@@ -108,8 +108,8 @@ class Staging {
                    format::WordKind end = format::kWordKindEnd) const;
 
   // A full group, for the write to its log: *group points into the mapping, or into what `buffer`
-  // holds then. kOutOfMemory, kIOError.
-  Status Full(uint32_t bucket, const FullGroup& full, RegionPool::Lease* buffer,
+  // holds then. With `by_pread` never into the mapping. kOutOfMemory, kIOError.
+  Status Full(uint32_t bucket, const FullGroup& full, bool by_pread, RegionPool::Lease* buffer,
               const char** group);
 
   // Whether the places word names a place for the group of the record.

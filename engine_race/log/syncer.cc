@@ -237,7 +237,7 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
                          /*huge_pages=*/false, &staged, context_.placement.memory()));
     ENGINE_RACE_RETURN_IF_ERROR(
         context_.staging.Read(kind, index, places_word, begin, count, staged.data()));
-    return writer_.WriteRecordsOf(kind, index, begin, count, staged.data());
+    return writer_.WriteRecordsOf(kind, index, begin, count, staged.data(), writer_.makes_holes());
   });
   lock->lock();
   lane.EndPartialWrite(group);

@@ -80,5 +80,66 @@ TEST_F(RefusedMemoryTest, AWriteThatMakesSpaceLeavesTheStoreWritable) {
   ExpectHeldAfterReopening();
 }
 
+class RefusedOpeningTest : public RefusedMemoryTest {
+ protected:
+  void SetUp() override {
+    OpenOneRegion(8);
+    for (uint64_t version = 1; version <= 3; ++version) {
+      ASSERT_NO_FATAL_FAILURE(WriteAll(0, 3 * kRowRecords, version));
+    }
+    Compact();
+    store_.reset();
+    ASSERT_TRUE(HasRowFile());
+  }
+  // Opens the store, reads and ranges, and closes it.
+  Status OpenAndRead() {
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options_, dir_.path(), &store_));
+    std::string value;
+    Status answered = store_->Read(KeyOf(SpreadKey(0)), &value);
+    uint64_t count = 0;
+    const auto visit = [&count](std::string_view, std::string_view) {
+      ++count;
+      return true;
+    };
+    if (answered.ok()) answered = store_->Range("", "", visit);
+    if (answered.ok()) {
+      EXPECT_EQ(count, held_.size());
+      answered = store_->Sync();
+    }
+    store_.reset();
+    return answered;
+  }
+};
+
+TEST_F(RefusedOpeningTest, AnOpeningWithoutMemoryAnswers) {
+  bool refused = true;
+  for (uint64_t n = 0; refused; n += 1 + n / 16) {
+    SCOPED_TRACE("request " + std::to_string(n));
+    const RefuseMemory refuse(n);
+    const Status opened = OpenAndRead();
+    refused = refuse.refused();
+    ASSERT_TRUE(opened.ok() || (refused && opened.code() == Code::kOutOfMemory))
+        << opened.ToString();
+  }
+  ExpectHeldAfterReopening();
+}
+
+// A thread that reclaims is needed, and one that keeps the index is not.
+TEST_F(RefusedOpeningTest, AnOpeningWithoutThreadsAnswers) {
+  {
+    const RefuseThreads refuse;
+    EXPECT_EQ(OpenAndRead().code(), Code::kOutOfMemory);
+    options_.reclaim = Reclaim::kOff;
+    ASSERT_TRUE(Store::Open(options_, dir_.path(), &store_).ok());
+    std::string value;
+    EXPECT_TRUE(store_->Read(KeyOf(SpreadKey(0)), &value).ok());
+    EXPECT_EQ(value, ValueOf(SpreadKey(0), held_[SpreadKey(0)]));
+    EXPECT_TRUE(store_->Sync().ok());
+    store_.reset();
+  }
+  options_.reclaim = Reclaim::kBackground;
+  ExpectHeldAfterReopening();
+}
+
 }  // namespace
 }  // namespace engine_race::test

@@ -270,5 +270,28 @@ TEST(MappedStagingTest, SyncReadsWhatIsStagedByPread) {
   }
 }
 
+// On a full disk a write looks for zeros, which become holes. The disk is full for values alone.
+TEST(MappedStagingTest, AFullDiskLooksAtWhatIsStagedByPread) {
+  TempDir dir;
+  int read_count = 0;
+  CallWatch hook = Mapped([&read_count](SystemCall* call) {
+    if (IsOn(*call, CallKind::kPwrite, "value_00")) return Refuse(ENOSPC);
+    if (!IsOn(*call, CallKind::kPread, format::kStagingValuesName)) return call->Proceed();
+    ++read_count;
+    return Refuse(EIO);
+  });
+  const ScopedHook scope(&hook);
+  Options options = OptionsOf(StagingMode::kAuto);
+  options.io_backend = IoBackend::kPsync;
+  const auto log = OpenLog(options, dir.path());
+  const uint64_t group_records = log->geometry().values_per_group();
+  for (uint64_t n = 0; n < group_records; ++n) ASSERT_TRUE(AppendTo(log.get(), 1).ok()) << n;
+  EXPECT_EQ(AppendTo(log.get(), 1).code(), Code::kFull);
+  EXPECT_EQ(read_count, 0) << "the kernel reads what is mapped";
+  ASSERT_TRUE(log->reserve().GiveUp());
+  EXPECT_EQ(AppendTo(log.get(), 1).code(), Code::kIOError);
+  EXPECT_EQ(read_count, 1);
+}
+
 }  // namespace
 }  // namespace engine_race::test

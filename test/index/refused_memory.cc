@@ -37,6 +37,21 @@ bool RefuseMemory::refused() const { return requests_left < 0; }
 WatchMemory::WatchMemory(void (*watch)(size_t size)) { watch_request = watch; }
 WatchMemory::~WatchMemory() { watch_request = nullptr; }
 
+RefuseThreads::RefuseThreads() {
+  // Larger than what the kernel can map.
+  constexpr size_t kStackBytes = size_t{1} << 47;
+  pthread_getattr_default_np(&before_);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+RefuseThreads::~RefuseThreads() {
+  pthread_setattr_default_np(&before_);
+  pthread_attr_destroy(&before_);
+}
+
 }  // namespace engine_race::test
 
 // These operators replace those of the whole program.

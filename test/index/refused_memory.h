@@ -1,6 +1,9 @@
-// Refuses one request for memory that the calling thread makes of operator new, or watches all.
+// Refuses one request for memory that the calling thread makes of operator new, or watches all. Or
+// refuses every new thread.
 #ifndef TEST_INDEX_REFUSED_MEMORY_H_
 #define TEST_INDEX_REFUSED_MEMORY_H_
+
+#include <pthread.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +29,18 @@ class WatchMemory {
   WatchMemory(const WatchMemory&) = delete;
   WatchMemory& operator=(const WatchMemory&) = delete;
   ~WatchMemory();
+};
+
+// While it lives, no thread of this process can start another one.
+class RefuseThreads {
+ public:
+  RefuseThreads();
+  RefuseThreads(const RefuseThreads&) = delete;
+  RefuseThreads& operator=(const RefuseThreads&) = delete;
+  ~RefuseThreads();
+
+ private:
+  pthread_attr_t before_;
 };
 
 }  // namespace engine_race::test

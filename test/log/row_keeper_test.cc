@@ -268,6 +268,40 @@ TEST_F(RowKeeperTest, WithoutMemoryNoRowIsLost) {
   }
 }
 
+// A row that was never used, and one that was freed.
+TEST_F(RowKeeperTest, ARowThatIsTakenWithoutMemoryStaysFree) {
+  ASSERT_TRUE(BeginRows().ok());
+  for (const uint32_t wanted : {0u, 0u}) {
+    const uint64_t free_count = keeper_.FreeRowCount(0);
+    uint32_t row = 1;
+    bool refused = true;
+    for (uint64_t passed = 0; refused; ++passed) {
+      const RefuseMemory refusal(passed);
+      const Status taken = Guarded([&] { return keeper_.TakeRow(0, 0, &row); });
+      refused = refusal.refused();
+      EXPECT_EQ(taken.ok(), !refused) << taken.ToString();
+      EXPECT_EQ(keeper_.FreeRowCount(0), refused ? free_count : free_count - 1) << passed;
+    }
+    EXPECT_EQ(row, wanted);
+    EXPECT_FALSE(parts_.context.latch.latched());
+    keeper_.ReturnRow(0, row);
+  }
+}
+
+// A caller gives the row back after a failure, perhaps because memory was refused.
+TEST_F(RowKeeperTest, GivingARowBackNeedsNoMemory) {
+  ASSERT_TRUE(BeginRows().ok());
+  uint32_t row = 0;
+  ASSERT_TRUE(keeper_.TakeRow(0, 0, &row).ok());
+  const uint64_t free_count = keeper_.FreeRowCount(0);
+  {
+    const RefuseMemory refusal(0);
+    keeper_.ReturnRow(0, row);
+    EXPECT_FALSE(refusal.refused());
+  }
+  EXPECT_EQ(keeper_.FreeRowCount(0), free_count + 1);
+}
+
 // Without a row that a mover can take, nothing could be freed any more.
 TEST_F(RowKeeperTest, TheTailLeavesTheLastFreeRow) {
   ASSERT_TRUE(BeginRows().ok());

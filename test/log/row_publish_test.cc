@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine_race/log/row_mover.h"
+#include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/row_mover_fixture.h"
 
@@ -105,6 +106,24 @@ TEST_F(RefusedPublishTest, NothingIsPublishedBesideANewerDamagedEntryInTheLog) {
 TEST_F(RefusedPublishTest, NothingIsPublishedBesideANewerDamagedStagedEntry) {
   // The fourth group of keys takes the lowest free place.
   PublishBesideDamage(1, format::kStagingKeysName, 0);
+}
+
+TEST_F(RefusedPublishTest, ARowThatFindsNoMemoryIsFreeAgain) {
+  RowMover& mover = log_->mover();
+  std::vector<KeyRecord> moved = FirstRow();
+  ASSERT_TRUE(mover.Claim(0));
+  ASSERT_TRUE(mover.Begin(0).ok());
+  free_count_ = mover.FreeRowCount(0);
+  bool refused = true;
+  for (uint64_t passed = 0; refused; ++passed) {
+    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
+    const RefuseMemory refusal(passed);
+    published_ = mover.Publish(0, moved_row_, log_->RecordCount(0), moved);
+    refused = refusal.refused();
+    EXPECT_EQ(published_.code(), refused ? Code::kOutOfMemory : Code::kOk) << passed;
+    EXPECT_EQ(mover.FreeRowCount(0), refused ? free_count_ : free_count_ - 1) << passed;
+  }
+  mover.Unclaim(0);
 }
 
 TEST_F(RefusedPublishTest, ARowWhoseKeysFindTheDiskFullIsFreeAgain) {
