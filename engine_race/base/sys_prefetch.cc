@@ -15,8 +15,9 @@ namespace {
 // leaves out the rest of a longer range and reports no error.
 constexpr uint64_t kPieceBytes = 128 << 10;
 
-// Calls visit(offset, size) for the parts of a file that have data, up to kMaxPrefetchBytes of
-// them. Holes shorter than a piece may count as data.
+// Calls visit(begin, data_end, end) for the parts of a file that have data, up to kMaxPrefetchBytes
+// of them. The first data of a part end at `data_end`. A part is a piece at least, so that there
+// are few; the rest of it may be holes.
 template <typename Visit>
 void ForEachData(int fd, const Visit& visit) {
   uint64_t size_bytes = 0;
@@ -29,13 +30,13 @@ void ForEachData(int fd, const Visit& visit) {
     // A file system that does not tell has data everywhere.
     if (data >= 0) offset = static_cast<uint64_t>(data);
     const off_t hole = data < 0 ? -1 : ::lseek(fd, data, SEEK_HOLE);
-    uint64_t end = hole < 0 ? size_bytes : static_cast<uint64_t>(hole);
-    end = std::min(std::max(end, offset + kPieceBytes), size_bytes);
-    if (end <= offset) return;  // the file has become shorter
-    const uint64_t bytes = std::min(end - offset, left_bytes);
-    visit(offset, bytes);
-    offset += bytes;
-    left_bytes -= bytes;
+    const uint64_t data_end = hole < 0 ? size_bytes : static_cast<uint64_t>(hole);
+    const uint64_t part_end = std::min(std::max(data_end, offset + kPieceBytes), size_bytes);
+    if (part_end <= offset) return;  // the file has become shorter
+    const uint64_t end = std::min(part_end, offset + left_bytes);
+    visit(offset, std::min(data_end, end), end);
+    left_bytes -= end - offset;
+    offset = end;
   }
 }
 
@@ -57,19 +58,20 @@ Status PrefetchFile(int dir_fd, const std::string& name) {
   const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
   if (opened.error() == ENOENT) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(opened);
-  ForEachData(fd.get(),
-              [&](uint64_t offset, uint64_t bytes) { Prefetch(fd.get(), offset, bytes); });
+  ForEachData(fd.get(), [&](uint64_t begin, uint64_t /*data_end*/, uint64_t end) {
+    Prefetch(fd.get(), begin, end - begin);
+  });
   return Status::Ok();
 }
 
 void AwaitPrefetched(int fd) {
-  uint64_t end = 0;
-  ForEachData(fd, [&](uint64_t offset, uint64_t bytes) { end = offset + bytes; });
-  if (end == 0) return;
+  uint64_t last_end = 0;
+  ForEachData(fd, [&](uint64_t, uint64_t data_end, uint64_t) { last_end = data_end; });
+  if (last_end == 0) return;
   char last = 0;
   size_t read_bytes = 0;
   // A failure comes again when the content is read.
-  static_cast<void>(Pread(fd, &last, sizeof(last), end - 1, &read_bytes));
+  static_cast<void>(Pread(fd, &last, sizeof(last), last_end - 1, &read_bytes));
 }
 
 }  // namespace engine_race::sys

@@ -84,9 +84,10 @@ class File {
   bool direct_ = false;
 };
 
-// Makes `content` the whole file of that name, durably and at once: writes and syncs another file,
-// `temp_name`, renames that one and syncs the directory. A failure before the rename leaves the old
-// file, and may leave the other one.
+// Replaces file `name` by one with `content`, durably and at once: writes and syncs `temp_name`,
+// renames that and syncs the directory. The new file gets `mode`. kFull, kIOError: a failure before
+// the rename leaves the old file, and may leave `temp_name`. After one of the last sync either file
+// may be there later.
 Status ReplaceFile(int dir_fd, const char* temp_name, const char* name, std::string_view content,
                    mode_t mode);
 

@@ -161,7 +161,7 @@ struct alignas(64) Bucket {
   uint32_t durable_row_end = 0;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
-  // Taken, and not written yet. A row that is given back moves to the others without memory.
+  // Taken, and not written yet. ReturnRow moves the set's node back, which needs no memory.
   std::set<uint32_t> taken_rows;
   AppendListener* views = nullptr;  // knows views: the listener, also while it is suspended
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.

@@ -12,7 +12,7 @@
 //   BatchQueue   joins batches that wait, in SyncMode::kGroup (batch_queue.h)
 //   LargeBatches  writes those that fit neither staging nor the journal (large_batches.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
-//   LogReader    reads values, cuts buckets for the index (log_reader.h)
+//   LogReader    reads records, cuts buckets and tells their listeners (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
 //   RowKeeper    hands out the rows of slots (row_keeper.h)
 //   RowMover     moves records, and gives the space of freed rows back (row_mover.h)
@@ -93,7 +93,7 @@ class BucketLog {
   // store is reopened. kCorruption: a bucket has lost staged records; all other buckets are synced.
   Status Sync() { return syncer_.Sync(); }
 
-  // Reads records, and attaches listeners to buckets.
+  // Reads records, and attaches and detaches listeners. Const: it changes no record.
   const LogReader& reader() const { return reader_; }
 
   // Records acknowledged so far, overwritten ones and tombstones included.

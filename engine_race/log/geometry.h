@@ -67,7 +67,7 @@ struct Geometry {
   uint32_t group_bytes(LaneKind kind) const {
     return kind == LaneKind::kValues ? value_group_bytes : key_group_bytes;
   }
-  // Of a record in a group.
+  // The bytes of a record in a group.
   uint32_t record_bytes(LaneKind kind) const {
     return kind == LaneKind::kValues ? slot_bytes() : format::kKeyEntryBytes;
   }

@@ -200,8 +200,8 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
 
 Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reserves_ahead) {
   const bool values = full.kind == LaneKind::kValues;
-  // A group of values in an extra place: several groups of the bucket are on their way, so it takes
-  // a large share of the load.
+  // Values only from an extra place: then several groups of the bucket are on their way, so it
+  // takes a large share of the load.
   if (reserves_ahead && (!values || full.place >= format::kBasePlaces)) {
     writer_.ReserveAhead(index, full.kind, full.group);
   }
@@ -209,7 +209,7 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full, bool reser
   const char* group = nullptr;
   const bool makes_holes = values && writer_.makes_holes();
   ENGINE_RACE_RETURN_IF_ERROR(
-      context_.staging.Full(index, full, /*by_pread=*/makes_holes, &buffer, &group));
+      context_.staging.ReadFull(index, full, /*by_pread=*/makes_holes, &buffer, &group));
   const uint64_t count = context_.geometry().group_records(full.kind);
   ENGINE_RACE_RETURN_IF_ERROR(
       writer_.WriteRecordsOf(full.kind, index, full.group * count, count, group, makes_holes));

@@ -171,7 +171,7 @@ class Journal {
   uint64_t generation_ = 0;
   uint32_t number_ = 0;
   Status failure_;
-  // Changed by leaders alone. The release and acquire of a done word order one after another.
+  // Changed by leaders alone. The release and acquire of a done word order them.
   std::atomic<bool> must_checkpoint_{false};
 
   std::mutex checkpoint_mutex_;

@@ -31,8 +31,9 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
                        buffer_bytes);
 }
 
-// *is_read: the value is staged, and now in `buffer`. A pin does not keep the place from another
-// process. But its group leaves it only once the counts say that the group is in the log.
+// Ok and *is_read: `buffer` has the staged value. A pin keeps the place from the writers of this
+// process. A follower reads the counts afterwards: the group leaves its place only once they say
+// that it is in the log.
 Status LogReader::ReadStaged(uint32_t number, uint64_t slot, char* buffer, bool* is_read) const {
   Bucket& bucket = context_.buckets[number];
   const bool follow = context_.options.follow;

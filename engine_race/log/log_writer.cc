@@ -236,8 +236,8 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   Bucket& bucket = context_.buckets[bucket_number];
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;
-  const uint64_t count = values ? geometry.values_per_group() : geometry.keys_per_group();
-  const uint64_t slot_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
+  const uint64_t count = geometry.group_records(kind);
+  const uint64_t slot_bytes = geometry.record_bytes(kind);
   const uint64_t begin = group * count;
   // At least one group, whatever it takes.
   const uint64_t least_ahead =

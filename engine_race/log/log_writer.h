@@ -30,8 +30,8 @@ class LogWriter {
   // files that are opened later are waited for then. kIOError.
   Status Init();
 
-  // Whether zeros among values become holes now. The write looks for them in `data`: an error must
-  // be no SIGBUS there.
+  // Whether a write makes holes of the zeros among its values: the disk is full. Asked once for a
+  // write, before its values are read. It looks at them itself, so they must not be mapped then.
   bool makes_holes() const { return context_.reserve.is_given_up(); }
   // Writes values to `pieces` of a bucket's slots, in order. kFull, kIOError.
   Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data) {
@@ -41,8 +41,8 @@ class LogWriter {
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count, const format::KeyEntry* entries);
   // Writes the values, or the entries, of appended records from `sequence` on, of one group, to
   // their slots. Leaves synced records out. For entries `sequence` is a multiple of kPageEntries,
-  // and zeros follow the last entry to the end of its page. Entries may use the reserve of space.
-  // Takes the bucket's lock.
+  // and zeros follow the last entry to the end of its page. Entries may use the reserve of space,
+  // and make no holes. Takes the bucket's lock. kFull, kIOError.
   Status WriteRecordsOf(LaneKind kind, uint32_t bucket, uint64_t sequence, uint64_t count,
                         const char* records, bool makes_holes);
 

@@ -209,10 +209,10 @@ Status Recovery::RecoverInDoubt(const JournalReplay& journal, std::vector<Bucket
                          .Run(PageCacheId(context_.files), states, &readable);
   if (!recovered.ok() && !readable) return recovered;
   if (!recovered.ok()) context_.latch.Latch(recovered);
-  for ([[maybe_unused]] const BucketState& state : *states) {
-    ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
-                       state.synced_watermark == state.record_count);
-  }
+  ENGINE_RACE_ASSERT(!recovered.ok() ||
+                     std::all_of(states->begin(), states->end(), [](const BucketState& state) {
+                       return state.damaged || state.synced_watermark == state.record_count;
+                     }));
   AdoptStates(states);
   return Status::Ok();
 }
@@ -236,7 +236,7 @@ void Recovery::AdoptState(uint32_t index, BucketState* state) {
   bucket.published_count.store(state->record_count, std::memory_order_relaxed);
 }
 
-// For another adoption, after a doubt.
+// Undoes the moves of AdoptStates: in doubt the tables are worked on again.
 void Recovery::TakeTablesBack(std::vector<BucketState>* states) {
   for (uint32_t index = 0; index < states->size(); ++index) {
     Bucket& bucket = context_.buckets[index];

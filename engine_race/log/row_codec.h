@@ -43,7 +43,7 @@ class RowCodec {
     image.hash = HashOf(index, image);
     return image;
   }
-  // Of a row that was not written before: both images count for the same.
+  // Both images of a new row say the same.
   format::RowImages EncodeNew(uint32_t index, const Row& row) const {
     return {{Encode(index, row, 2), Encode(index, row, 1)}};
   }

@@ -19,10 +19,12 @@ using format::RowImages;
 using format::RowKind;
 using format::RowsHead;
 
-// New rows that one call of the system writes.
+// Rows of a bucket that one call of the system reads or writes, and maybe those of a segment more.
 constexpr size_t kRowsAtOnce = 256;
-// How much of the file is read at once, but for longer pieces, and to be written again.
-constexpr uint64_t kReadBytes = 64 << 10;
+// Rows of neighbouring segments that are read at once. More pages would come from the kernel anew
+// for each buffer.
+constexpr uint64_t kReadBytes = kRowsAtOnce * sizeof(RowImages);
+// How much of the file is read at once to be written again.
 constexpr size_t kAgainBytes = size_t{1} << 20;
 // Rows of other buckets between two pieces cost less than another call of the system.
 constexpr uint64_t kMaxGapBytes = 4096;
@@ -120,12 +122,13 @@ struct RowPiece {
   uint64_t end_offset() const { return offset + count * sizeof(RowImages); }
 };
 
-// Where the rows of a bucket lie that the head reaches. False: it is damaged, or leads to segments
-// without a place. No rows: *row_end is kNoRows.
+// Appends the pieces of the file that have a bucket's rows, up to the head's row end. False: the
+// head is damaged, or leads to segments without a place. No rows: *row_end is kNoRows.
 bool FindPieces(const StoreFiles& files, uint32_t bucket, const RowsHead& head, uint64_t* row_end,
                 std::vector<RowPiece>* pieces) {
   if (!CodecOf(files, bucket).DecodeHead(head, row_end)) return false;
   if (*row_end == format::kNoRows) return true;
+  if (*row_end > files.identity.geometry.rows_per_bucket()) return false;
   const size_t count_before = pieces->size();
   const Status found =
       ForRows(files, bucket, 0, *row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
@@ -137,7 +140,8 @@ bool FindPieces(const StoreFiles& files, uint32_t bucket, const RowsHead& head, 
 }
 
 // Reads the rows of neighbouring buckets. Calls begin(bucket, is_whole, row_end) for each, and then
-// visit(piece, images), in the file's order. Images behind the file's end are null.
+// visit(piece, images), in the file's order. Images behind the file's end are null. All rows of a
+// whole bucket have places, so `row_end` may size memory.
 template <typename Begin, typename Visit>
 Status VisitRows(const StoreFiles& files, uint32_t first_bucket, size_t bucket_count,
                  const Begin& begin, const Visit& visit) {

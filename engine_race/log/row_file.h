@@ -36,14 +36,15 @@ struct RawRows {
 };
 Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw);
 
+// The rows of a bucket, decoded.
 struct BucketRows {
   SlotTable table;
-  // They are not whole, an image is damaged, or rows contradict each other.
+  // Not all of them are there, an image is damaged, or rows contradict each other.
   bool damaged = false;
 };
 void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, BucketRows* rows);
-// Reads the rows of neighbouring buckets, from `first_bucket` on, and decodes them. Neighbours lie
-// together in the file: reading them at once takes few calls of the system.
+// Reads the rows of neighbouring buckets, from `first_bucket` on, and decodes them. Their heads lie
+// together in the file, and their rows often do: that takes few calls of the system. kIOError.
 Status ReadRows(const StoreFiles& files, uint32_t first_bucket, std::span<BucketRows> buckets);
 
 // Whether the bucket has rows there. True for a head that is damaged, too.

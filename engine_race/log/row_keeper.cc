@@ -209,6 +209,7 @@ Status RowKeeper::Extend(uint32_t number, uint32_t index) {
 
 void RowKeeper::ReturnRow(uint32_t number, uint32_t row) noexcept {
   Bucket& bucket = context_.buckets[number];
+  ENGINE_RACE_ASSERT(bucket.taken_rows.contains(row));
   bucket.free_rows.insert(bucket.taken_rows.extract(row));
 }
 

@@ -25,6 +25,7 @@ class RunSlots {
   RunSlots(const RunSlots&) = delete;
   RunSlots& operator=(const RunSlots&) = delete;
   ~RunSlots() {
+    // Relaxed: nobody else has the runs any more.
     for (const std::atomic<Run*>& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
   }
 
@@ -85,6 +86,7 @@ class RunSlots {
   }
 
   const uint32_t row_records_;
+  // Owned. A word each, because every bucket with rows has them all.
   std::array<std::atomic<Run*>, kChunkCount> chunks_{};
 };
 

@@ -55,9 +55,9 @@ class SlotTable {
   uint32_t row_records() const { return row_records_; }
   // The rows up to the last one that was ever used. None without has_rows().
   const std::vector<Row>& rows() const { return rows_; }
-  void SetRow(uint32_t index, const Row& row);
   // Takes memory for so many rows.
   void Reserve(uint64_t row_count) { rows_.reserve(row_count); }
+  void SetRow(uint32_t index, const Row& row);
   // SetRow of one of rows(). `run` has the row's run and its index, if it holds one. Throws
   // nothing.
   void SetRow(uint32_t index, const Row& row, Runs run) noexcept;

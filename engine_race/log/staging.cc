@@ -83,8 +83,10 @@ Staging::Staging(const StoreFiles& files)
     : files_(files),
       geometry_(files.identity.geometry),
       counts_{files.counts},
-      keys_{files.staged_keys, geometry_.key_group_bytes, format::kKeyEntryBytes},
-      values_{files.staged_values, geometry_.value_group_bytes, geometry_.slot_bytes()},
+      keys_{files.staged_keys, geometry_.group_bytes(LaneKind::kKeys),
+            geometry_.record_bytes(LaneKind::kKeys)},
+      values_{files.staged_values, geometry_.group_bytes(LaneKind::kValues),
+              geometry_.record_bytes(LaneKind::kValues)},
       group_buffers_(LargerGroupBytes(geometry_)) {}
 
 void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& log,
@@ -146,7 +148,7 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
   ENGINE_RACE_RETURN_IF_ERROR(
       files_.counts.Read(lines.data(), lines.size() * sizeof(lines.front()), 0));
   states->assign(geometry_.bucket_count, BucketState());
-  // Without rows there is nothing to read, which takes one thread.
+  // Without a file of rows one thread decodes all counts.
   const bool has_rows = files_.rows.valid();
   const uint32_t at_once = has_rows ? kBucketsAtOnce : geometry_.bucket_count;
   if (has_rows) sys::AwaitPrefetched(files_.rows.fd());
@@ -336,19 +338,15 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
   return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
-// A page in which this opening has staged nothing may be a hole. Reading a hole through the mapping
-// is a SIGBUS on a full tmpfs. A write reads parts of blocks itself. An error must be no SIGBUS
-// there.
-Status Staging::Full(uint32_t bucket, const FullGroup& full, bool by_pread,
-                     RegionPool::Lease* buffer, const char** group) {
+// Through the mapping an error of the device is a SIGBUS, and so is a hole on a full tmpfs. The
+// kernel answers with EFAULT instead. So values are mapped where it alone reads them, in whole
+// blocks. The pages that the opening has found of a group are not populated.
+Status Staging::ReadFull(uint32_t bucket, const FullGroup& full, bool by_pread,
+                         RegionPool::Lease* buffer, const char** group) {
   const Place place = PlaceOf(full.kind, bucket, full.place);
-  // A group of entries that takes one page has no hole: its last entry was staged just now.
-  const bool is_populated = place.bytes.reached != 0 &&
-                            (full.kind == LaneKind::kValues ? place.bytes.reserved_begin == 0
-                                                            : place.area.group_bytes <= kPageBytes);
-  const bool has_blocks = full.kind == LaneKind::kKeys || geometry_.layout.is_aligned();
-  // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
-  if (mapped_ && !by_pread && is_populated && has_blocks) {
+  const bool is_populated = place.bytes.reached != 0 && place.bytes.reserved_begin == 0;
+  if (mapped_ && !by_pread && full.kind == LaneKind::kValues && is_populated &&
+      geometry_.layout.is_aligned()) {
     *group = place.area.mapping.data() + place.offset;
     return Status::Ok();
   }

@@ -107,10 +107,10 @@ class Staging {
   Status WriteLine(uint32_t bucket, const BucketState& state,
                    format::WordKind end = format::kWordKindEnd) const;
 
-  // A full group, for the write to its log: *group points into the mapping, or into what `buffer`
-  // holds then. With `by_pread` never into the mapping. kOutOfMemory, kIOError.
-  Status Full(uint32_t bucket, const FullGroup& full, bool by_pread, RegionPool::Lease* buffer,
-              const char** group);
+  // Has a full group ready for the write to its log: *group points into what `buffer` holds then,
+  // or, of values without `by_pread`, into the mapping. kOutOfMemory, kIOError.
+  Status ReadFull(uint32_t bucket, const FullGroup& full, bool by_pread, RegionPool::Lease* buffer,
+                  const char** group);
 
   // Whether the places word names a place for the group of the record.
   bool HasPlace(LaneKind kind, uint32_t places_word, uint64_t sequence) const;
@@ -166,7 +166,7 @@ class Staging {
   };
 
   const Area& AreaOf(LaneKind kind) const { return kind == LaneKind::kValues ? values_ : keys_; }
-  inline Place PlaceOf(LaneKind kind, uint32_t bucket, uint32_t number);
+  Place PlaceOf(LaneKind kind, uint32_t bucket, uint32_t number);
   // Whether ReserveCounts has succeeded. Acquire pairs with the release in ReserveCountsFirst.
   bool HasCounts() const { return !mapped_ || counts_reserved_.load(std::memory_order_acquire); }
   uint64_t EncodeWordOf(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
@@ -189,7 +189,7 @@ class Staging {
   Area values_;
   std::vector<PopulatedPlaces> populated_;
   std::vector<PlacesOfBucket> places_;
-  RegionPool group_buffers_;  // for groups on their way to the logs that were staged with pwrite
+  RegionPool group_buffers_;  // for groups on their way to the logs that ReadFull has read
   std::mutex reserve_mutex_;
   std::atomic<bool> counts_reserved_{false};  // changed under reserve_mutex_
   std::atomic<uint64_t> reserved_bytes_{0};

@@ -23,7 +23,8 @@ inline constexpr uint64_t kOpenWhenLocked = 2;
 inline constexpr uint64_t kOpenWhenMade = 3;
 
 // Writes the counts of all buckets, whose records are all in the logs. An opening in which
-// PageCacheId is `page_cache_id` trusts the counts. Any other, or each for 0, checks the records.
+// PageCacheId is `page_cache_id` trusts the counts. Any other checks the records; none has the id
+// 0.
 Status WriteNewCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts,
                       uint32_t page_cache_id);
 

@@ -22,7 +22,8 @@ constexpr uint64_t kFarBehindFactor = 4;
 // them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 // How long the buckets that an earlier opening left wait, so that the first read of this one has
-// the device. A write that makes a bucket due ends the wait.
+// the device. A write that makes a bucket due ends the wait. A close does too, and one of the
+// buckets is cleaned even then: short openings add up.
 constexpr auto kOpeningDelay = std::chrono::milliseconds(20);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
@@ -57,6 +58,7 @@ Status Reclaimer::Start() {
   return Guarded([this] {
     compacted_counts_.resize(log_.geometry().bucket_count);
     dirty_.QueueDue();
+    // What an earlier opening left must not end the wait in Run.
     look_again_ = false;
     thread_ = StartThread("er-reclaim", [this] { Run(); });
     log_.set_key_group_listener(&dirty_);
@@ -170,7 +172,6 @@ void Reclaimer::Run() noexcept {
   {
     std::unique_lock lock(mutex_);
     work_.wait_for(lock, kOpeningDelay, [this] { return stop_ || look_again_; });
-    if (stop_) return;
   }
   while (true) {
     uint32_t bucket = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
+#include "test/eventually.h"
 #include "test/faults/call_watch.h"
 #include "test/test_util.h"
 
@@ -28,7 +29,7 @@ class SysPrefetchTest : public testing::Test {
     if (info.f_type == TMPFS_MAGIC) GTEST_SKIP() << "files in memory are not read ahead";
     ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join("f"), O_RDWR | O_CREAT, 0644, &fd_).ok());
   }
-  // Makes the file one hole of that size: reading it takes no device.
+  // What is added is a hole: reading it takes no device.
   void SetSize(uint64_t size_bytes) { ASSERT_TRUE(sys::Truncate(fd_.get(), size_bytes).ok()); }
   // Writes data there that is in no page cache afterwards.
   void WriteCold(uint64_t offset, uint64_t size_bytes) {
@@ -49,12 +50,11 @@ class SysPrefetchTest : public testing::Test {
   }
   // The device brings them some time after the call.
   void AwaitPages(uint64_t offset, uint64_t size_bytes) const {
-    const auto is_there = [](unsigned char page) { return page == 1; };
-    std::vector<unsigned char> pages;
-    do {
-      pages = Resident(offset + size_bytes);
-    } while (!std::all_of(pages.begin() + static_cast<ptrdiff_t>(offset / kPage), pages.end(),
-                          is_there));
+    EXPECT_TRUE(test::Eventually([&] {
+      const std::vector<unsigned char> pages = Resident(offset + size_bytes);
+      return std::all_of(pages.begin() + static_cast<ptrdiff_t>(offset / kPage), pages.end(),
+                         [](unsigned char page) { return page == 1; });
+    }));
   }
   test::TempDir dir_;
   UniqueFd fd_;
@@ -68,7 +68,7 @@ TEST_F(SysPrefetchTest, AFileIsReadAheadToItsEnd) {
   AwaitPages(0, kBytes);
 }
 
-// It is read up to the most that a call asks for, wherever its data lie.
+// 64 MiB of data, wherever they lie in the file.
 TEST_F(SysPrefetchTest, AVeryLargeFileIsReadAheadInPart) {
   constexpr uint64_t kData = sys::kMaxPrefetchBytes + (uint64_t{1} << 20);
   constexpr uint64_t kHole = uint64_t{100} << 20;
@@ -103,14 +103,15 @@ TEST_F(SysPrefetchTest, AMissingFileIsNone) {
   EXPECT_TRUE(sys::PrefetchFile(AT_FDCWD, dir_.Join("none")).ok());
 }
 
-// A hole behind it has nothing to wait for.
+// The last page of data, not of the file.
 TEST_F(SysPrefetchTest, TheLastPageIsAwaited) {
   constexpr uint64_t kBytes = uint64_t{4} << 20;
   ASSERT_NO_FATAL_FAILURE(WriteCold(0, kBytes));
-  ASSERT_NO_FATAL_FAILURE(SetSize(2 * kBytes));
+  ASSERT_NO_FATAL_FAILURE(WriteCold(2 * kBytes, kPage));
+  ASSERT_NO_FATAL_FAILURE(SetSize(3 * kBytes));
   sys::AwaitPrefetched(fd_.get());
-  const std::vector<unsigned char> pages = Resident(2 * kBytes);
-  EXPECT_EQ(pages[kBytes / kPage - 1], 1);
+  const std::vector<unsigned char> pages = Resident(3 * kBytes);
+  EXPECT_EQ(pages[2 * kBytes / kPage], 1);
   EXPECT_EQ(pages.front(), 0);
   EXPECT_EQ(pages.back(), 0);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
@@ -57,27 +58,26 @@ class RowFileTest : public ::testing::Test {
     table.SetRow(5, filled_again);
     return table;
   }
-  void Read(SlotTable* table, bool* damaged, uint32_t bucket = kBucket) const {
-    BucketRows found;
+  BucketRows Found(uint32_t bucket = kBucket) const {
+    BucketRows found{.table = {}, .damaged = true};
     const Status read = ReadRows(files_, bucket, {&found, 1});
-    ASSERT_TRUE(read.ok()) << read.ToString();
-    *table = std::move(found.table);
-    *damaged = found.damaged;
+    EXPECT_TRUE(read.ok()) << read.ToString();
+    return found;
   }
-  bool IsDamaged(uint32_t bucket = kBucket) const {
-    SlotTable table;
-    bool damaged = false;
-    Read(&table, &damaged, bucket);
-    return damaged;
+  SlotTable SoundTable(uint32_t bucket = kBucket) const {
+    BucketRows found = Found(bucket);
+    EXPECT_FALSE(found.damaged);
+    return std::move(found.table);
   }
+  bool IsDamaged(uint32_t bucket = kBucket) const { return Found(bucket).damaged; }
   void WriteNew(uint32_t first, const std::vector<Row>& rows) const {
     ASSERT_TRUE(WriteNewRows(files_, kBucket, first, rows).ok());
   }
   uint64_t HeadOffset(uint32_t bucket = kBucket) const { return geometry().RowHeadOffset(bucket); }
-  uint64_t RowOffset(uint32_t index) const {
+  uint64_t RowOffset(uint32_t index, uint32_t bucket = kBucket) const {
     uint64_t number = 0;
     const uint32_t in_segment = geometry().rows_per_segment();
-    EXPECT_TRUE(files_.slots.NumberOf(kBucket, index / in_segment, &number));
+    EXPECT_TRUE(files_.slots.NumberOf(bucket, index / in_segment, &number));
     return geometry().RowsOffset(number) + index % in_segment * sizeof(RowImages);
   }
   uint64_t WordAt(uint64_t offset) const {
@@ -96,10 +96,7 @@ class RowFileTest : public ::testing::Test {
 TEST_F(RowFileTest, ATableReadsBackAsItWasWritten) {
   const SlotTable table = FullTable();
   ASSERT_TRUE(WriteTable(files_, kBucket, table).ok());
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
+  const SlotTable found = SoundTable();
   EXPECT_TRUE(found.has_rows());
   EXPECT_EQ(found.row_records(), table.row_records());
   EXPECT_EQ(found.rows(), table.rows());
@@ -117,12 +114,32 @@ TEST_F(RowFileTest, EveryRowOfTheRegionReadsBack) {
     ASSERT_TRUE(WriteTable(files_, bucket, table).ok());
   }
   for (uint32_t bucket = 0; bucket < geometry().bucket_count; ++bucket) {
-    SlotTable found;
-    bool damaged = true;
-    Read(&found, &damaged, bucket);
-    EXPECT_FALSE(damaged);
+    const SlotTable found = SoundTable(bucket);
     EXPECT_EQ(found.rows(), table.rows());
   }
+}
+
+// One of them has a damaged row, and the last row of another one is cut off.
+TEST_F(RowFileTest, OfBucketsThatAreReadTogetherTheSoundOnesReadBack) {
+  const SlotTable table = FullTable();
+  for (const uint32_t bucket : {1u, 2u, 3u}) {
+    ASSERT_TRUE(WriteTable(files_, bucket, table).ok());
+  }
+  std::array<BucketRows, 4> found;
+  ASSERT_TRUE(ReadRows(files_, 0, found).ok());
+  EXPECT_FALSE(found[0].damaged);
+  EXPECT_FALSE(found[0].table.has_rows());
+  for (const uint32_t bucket : {1u, 2u, 3u}) {
+    EXPECT_FALSE(found[bucket].damaged) << bucket;
+    EXPECT_EQ(found[bucket].table.rows(), table.rows()) << bucket;
+  }
+  SetWordAt(RowOffset(1, 2), WordAt(RowOffset(1, 2)) ^ 1);
+  ASSERT_TRUE(files_.rows.Truncate(RowOffset(5, 3) + sizeof(RowImages) - 1).ok());
+  ASSERT_TRUE(ReadRows(files_, 0, found).ok());
+  EXPECT_FALSE(found[1].damaged);
+  EXPECT_EQ(found[1].table.rows(), table.rows());
+  EXPECT_TRUE(found[2].damaged);
+  EXPECT_TRUE(found[3].damaged);
 }
 
 TEST_F(RowFileTest, OneRowReadsBack) {
@@ -154,10 +171,7 @@ TEST_F(RowFileTest, OneRowReadsBack) {
 TEST_F(RowFileTest, BucketsAreApart) {
   ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   for (const uint32_t bucket : {kBucket - 1, kBucket + 1}) {
-    SlotTable found;
-    bool damaged = true;
-    Read(&found, &damaged, bucket);
-    EXPECT_FALSE(damaged);
+    const SlotTable found = SoundTable(bucket);
     EXPECT_FALSE(found.has_rows());
   }
 }
@@ -165,20 +179,14 @@ TEST_F(RowFileTest, BucketsAreApart) {
 // A head of zeros: the bucket's rows do not count yet, whatever is in them.
 TEST_F(RowFileTest, RowsWithoutAHeadDoNotCount) {
   ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(uint64_t{1} << 20)}));
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
+  const SlotTable found = SoundTable();
   EXPECT_FALSE(found.has_rows());
   EXPECT_EQ(found.SlotOf(300), 300u);
 }
 
 TEST_F(RowFileTest, AHeadOfNoRowsIsNoHeadOfZeros) {
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, 0).ok());
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
+  const SlotTable found = SoundTable();
   EXPECT_TRUE(found.has_rows());
   EXPECT_TRUE(found.rows().empty());
 }
@@ -233,10 +241,7 @@ TEST_F(RowFileTest, AnImageInThePlaceOfTheOtherOneIsDamage) {
 
 TEST_F(RowFileTest, AStoreWithoutTheFileHasNoRows) {
   files_.rows = io::File();
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
+  const SlotTable found = SoundTable();
   EXPECT_FALSE(found.has_rows());
   EXPECT_EQ(found.row_records(), 256u);
 }
@@ -265,10 +270,7 @@ TEST_F(RowFileTest, EveryFlippedBitIsDamage) {
 TEST_F(RowFileTest, ARowThatIsWrittenHalfIsAsItWas) {
   ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   for (uint64_t round = 0; round < 4; ++round) {
-    SlotTable before;
-    bool damaged = true;
-    Read(&before, &damaged);
-    ASSERT_FALSE(damaged);
+    const SlotTable before = SoundTable();
     const Row row = RunRow(2000 + 300 * round);
     bool failed = true;
     for (uint64_t nth = 1; failed; ++nth) {
@@ -279,15 +281,10 @@ TEST_F(RowFileTest, ARowThatIsWrittenHalfIsAsItWas) {
       failed = !WriteRow(files_, kBucket, 1, row).ok();
       plan.Disarm();
       if (!failed) continue;
-      SlotTable found;
-      Read(&found, &damaged);
-      EXPECT_FALSE(damaged) << plan.ToString();
-      EXPECT_EQ(found.rows(), before.rows()) << plan.ToString();
+      SCOPED_TRACE(plan.ToString());
+      EXPECT_EQ(SoundTable().rows(), before.rows());
     }
-    SlotTable after;
-    Read(&after, &damaged);
-    EXPECT_FALSE(damaged);
-    EXPECT_EQ(after.rows()[1].number, row.number);
+    EXPECT_EQ(SoundTable().rows()[1].number, row.number);
   }
 }
 
@@ -325,6 +322,8 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count).ok());
   EXPECT_FALSE(IsDamaged());
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1).ok());
+  // Also where they have places.
+  ASSERT_NO_FATAL_FAILURE(WriteNew(static_cast<uint32_t>(row_count), {Row()}));
   EXPECT_TRUE(IsDamaged()) << "rows behind the bucket";
 }
 
@@ -336,7 +335,7 @@ TEST_F(RowFileTest, RowsWithoutAPlaceTakeNoMemory) {
   most_bytes = 0;
   const WatchMemory watch([](size_t size) { most_bytes = std::max(most_bytes, size); });
   EXPECT_TRUE(IsDamaged());
-  EXPECT_LT(most_bytes, geometry().rows_per_bucket() * sizeof(format::RowImages) / 2);
+  EXPECT_LT(most_bytes, geometry().rows_per_bucket() * sizeof(Row) / 2);
 }
 
 TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
@@ -373,10 +372,7 @@ TEST_F(RowFileTest, ANewFileHasNoRows) {
   ASSERT_TRUE(CreateRowFile(files_, 0600, &fresh).ok());
   files_.rows = std::move(fresh);
   EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kRowsName)), geometry().RowsOffset(0));
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
+  const SlotTable found = SoundTable();
   EXPECT_FALSE(found.has_rows());
 }
 

@@ -147,7 +147,8 @@ TEST_P(SizedLogTest, StagedValuesReadBackFromTheirPlaces) {
       RegionPool::Lease lease;
       const char* group = nullptr;
       ASSERT_TRUE(
-          staging.Full(2, {LaneKind::kValues, 0, place}, /*by_pread=*/false, &lease, &group).ok());
+          staging.ReadFull(2, {LaneKind::kValues, 0, place}, /*by_pread=*/false, &lease, &group)
+              .ok());
       ASSERT_TRUE(staging.Read(LaneKind::kValues, 2, place, 0, count, buffer.data()).ok());
       for (uint64_t i = 0; i < count; ++i) {
         const std::string expected =

@@ -61,7 +61,8 @@ TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
     RegionPool::Lease lease;
     const char* group = nullptr;
     ASSERT_TRUE(
-        staging_.Full(2, {LaneKind::kValues, 0, place}, /*by_pread=*/false, &lease, &group).ok());
+        staging_.ReadFull(2, {LaneKind::kValues, 0, place}, /*by_pread=*/false, &lease, &group)
+            .ok());
     EXPECT_EQ(std::string(group, kValueBytes), ValueOf(0, place));
     EXPECT_EQ(lease.data() == nullptr, staging_.mapped()) << "a mapped group is not copied";
   }
