@@ -15,6 +15,7 @@
 #include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"
+#include "test/log/row_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -211,6 +212,30 @@ TEST_F(LostCacheTest, AnOpeningInADurableModeVerifiesAllThatItSyncs) {
   ExpectHoldsExactly(log.get(), 6);
   AppendMany(log.get(), 6, 20);
   ExpectHoldsExactly(log.get(), 20);
+}
+
+// The doubt comes when the tables of rows are in use already.
+TEST_F(LostCacheTest, ADoubtThatIsFoundLateLeavesTheRows) {
+  constexpr uint64_t kSynced = 512;
+  {
+    const auto log = Open();
+    ASSERT_EQ(2 * log->geometry().row_records(), kSynced);
+    AppendMany(log.get(), 0, kSynced);
+    ASSERT_TRUE(log->Sync().ok());
+    uint32_t moved_row = 0;
+    ASSERT_NO_FATAL_FAILURE(MoveRow(log.get(), 0, /*from_row=*/0, &moved_row));
+    ASSERT_TRUE(log->mover().Settle().ok());
+    AppendMany(log.get(), kSynced, kSynced + 1);
+  }
+  LoseStaging(dir_.path());
+  const auto log = Open(SyncMode::kGroup);
+  ASSERT_NE(log, nullptr);
+  const std::vector<KeyRecord> records = RecordsOf(log.get(), 0);
+  EXPECT_EQ(records.size(), kSynced);
+  for (const KeyRecord& record : records) {
+    EXPECT_LT(record.key, kSynced);
+    EXPECT_EQ(ReadSlot(*log, 0, record.slot), ValueOf(record.key, 1)) << record.key;
+  }
 }
 
 // Fails flushes, writes or reads of the logs, and counts the writes that come after.
