@@ -15,28 +15,32 @@ namespace {
 // leaves out the rest of a longer range and reports no error.
 constexpr uint64_t kPieceBytes = 128 << 10;
 
-// Calls visit(begin, data_end, end) for the parts of a file that have data, up to kMaxPrefetchBytes
-// of them. The first data of a part end at `data_end`. A part is a piece at least, so that there
-// are few; the rest of it may be holes.
+// *begin and *end: the first data of a file from `offset` on, and before `limit`. False: there are
+// none.
+bool FindData(int fd, uint64_t offset, uint64_t limit, uint64_t* begin, uint64_t* end) {
+  const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0 && errno == ENXIO) return false;
+  // A file system that does not tell has data everywhere.
+  const off_t hole = data < 0 ? -1 : ::lseek(fd, data, SEEK_HOLE);
+  *begin = data < 0 ? offset : static_cast<uint64_t>(data);
+  *end = hole < 0 ? limit : std::min(limit, static_cast<uint64_t>(hole));
+  return *begin < *end;
+}
+
+// Calls visit(begin, end) for the parts of a file that have data, up to kMaxPrefetchBytes of them.
+// A part is a piece at least, so that there are few. Some of it may be holes.
 template <typename Visit>
-void ForEachData(int fd, const Visit& visit) {
+void ForEachPart(int fd, const Visit& visit) {
   uint64_t size_bytes = 0;
   // A failure comes again when the content is read.
   if (!FileSize(fd, &size_bytes).ok()) return;
   uint64_t left_bytes = kMaxPrefetchBytes;
-  for (uint64_t offset = 0; offset < size_bytes && left_bytes > 0;) {
-    const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
-    if (data < 0 && errno == ENXIO) return;
-    // A file system that does not tell has data everywhere.
-    if (data >= 0) offset = static_cast<uint64_t>(data);
-    const off_t hole = data < 0 ? -1 : ::lseek(fd, data, SEEK_HOLE);
-    const uint64_t data_end = hole < 0 ? size_bytes : static_cast<uint64_t>(hole);
-    const uint64_t part_end = std::min(std::max(data_end, offset + kPieceBytes), size_bytes);
-    if (part_end <= offset) return;  // the file has become shorter
-    const uint64_t end = std::min(part_end, offset + left_bytes);
-    visit(offset, std::min(data_end, end), end);
-    left_bytes -= end - offset;
-    offset = end;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  while (left_bytes > 0 && FindData(fd, end, size_bytes, &begin, &end)) {
+    end = std::min({std::max(end, begin + kPieceBytes), size_bytes, begin + left_bytes});
+    visit(begin, end);
+    left_bytes -= end - begin;
   }
 }
 
@@ -58,15 +62,22 @@ Status PrefetchFile(int dir_fd, const std::string& name) {
   const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
   if (opened.error() == ENOENT) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(opened);
-  ForEachData(fd.get(), [&](uint64_t begin, uint64_t /*data_end*/, uint64_t end) {
-    Prefetch(fd.get(), begin, end - begin);
-  });
+  ForEachPart(fd.get(),
+              [&](uint64_t begin, uint64_t end) { Prefetch(fd.get(), begin, end - begin); });
   return Status::Ok();
 }
 
 void AwaitPrefetched(int fd) {
+  uint64_t part_begin = 0;
+  uint64_t part_end = 0;
+  ForEachPart(fd, [&](uint64_t begin, uint64_t end) {
+    part_begin = begin;
+    part_end = end;
+  });
+  uint64_t begin = 0;
+  uint64_t end = part_begin;
   uint64_t last_end = 0;
-  ForEachData(fd, [&](uint64_t, uint64_t data_end, uint64_t) { last_end = data_end; });
+  while (FindData(fd, end, part_end, &begin, &end)) last_end = end;
   if (last_end == 0) return;
   char last = 0;
   size_t read_bytes = 0;

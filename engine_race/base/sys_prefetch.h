@@ -21,7 +21,7 @@ void Prefetch(int fd, uint64_t offset, uint64_t size);
 // Prefetch of what a file has beside its holes, from its beginning and up to kMaxPrefetchBytes. A
 // missing file is no error.
 Status PrefetchFile(int dir_fd, const std::string& name);
-// Waits for one of the last pages that PrefetchFile has begun to read. Devices end reads in about
+// Waits for the last page that PrefetchFile has begun to read. Devices end reads in about
 // the order in which they began, so all pages are there then. A reader that begins with the first
 // page would wait for the device again and again.
 void AwaitPrefetched(int fd);

@@ -107,8 +107,8 @@ class Staging {
   Status WriteLine(uint32_t bucket, const BucketState& state,
                    format::WordKind end = format::kWordKindEnd) const;
 
-  // Has a full group ready for the write to its log: *group points into what `buffer` holds then,
-  // or, of values without `by_pread`, into the mapping. kOutOfMemory, kIOError.
+  // Has a full group ready for the write to its log. *group points into what `buffer` holds then.
+  // Of values without `by_pread` it may point into the mapping. kOutOfMemory, kIOError.
   Status ReadFull(uint32_t bucket, const FullGroup& full, bool by_pread, RegionPool::Lease* buffer,
                   const char** group);
 

@@ -108,10 +108,11 @@ TEST_F(SysPrefetchTest, TheLastPageIsAwaited) {
   constexpr uint64_t kBytes = uint64_t{4} << 20;
   ASSERT_NO_FATAL_FAILURE(WriteCold(0, kBytes));
   ASSERT_NO_FATAL_FAILURE(WriteCold(2 * kBytes, kPage));
+  ASSERT_NO_FATAL_FAILURE(WriteCold(2 * kBytes + 10 * kPage, kPage));
   ASSERT_NO_FATAL_FAILURE(SetSize(3 * kBytes));
   sys::AwaitPrefetched(fd_.get());
   const std::vector<unsigned char> pages = Resident(3 * kBytes);
-  EXPECT_EQ(pages[2 * kBytes / kPage], 1);
+  EXPECT_EQ(pages[2 * kBytes / kPage + 10], 1);
   EXPECT_EQ(pages.front(), 0);
   EXPECT_EQ(pages.back(), 0);
 }
