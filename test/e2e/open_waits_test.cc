@@ -95,22 +95,25 @@ class OpenWaitsTest : public ReclaimTest {
     ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(0)).view(), &value).ok());
     ASSERT_NO_FATAL_FAILURE(Open());
   }
-  // How often the thread that makes a first read waits for reads of the key log meanwhile. The
-  // index on disk lacks the records of three rows that lie apart.
+  // How many preads of the key log an opening and its first read take. The index on disk lacks the
+  // records of three rows that lie apart. On a busy machine the restorer comes to the bucket first.
   void CountKeyReads(IoBackend backend, size_t* count) {
     ASSERT_NO_FATAL_FAILURE(OpenWithIndex(backend));
     // They take the rows of records that are superseded.
     for (const uint64_t row : {1, 3, 5}) ASSERT_NO_FATAL_FAILURE(WriteRow(row, 3));
-    ASSERT_NO_FATAL_FAILURE(Open());
-    OwnCalls own;
+    store_.reset();
+    OwnCalls calls;
     std::string value;
     {
-      const ScopedHook hook(&own);
+      const ScopedHook hook(&calls);
+      ASSERT_NO_FATAL_FAILURE(Open());
       ASSERT_TRUE(store_->Read(KeyBytes(SpreadKey(kRowRecords)).view(), &value).ok());
     }
     EXPECT_EQ(value, ValueOf(SpreadKey(kRowRecords), 3));
-    *count = own.CountOf("pread key_0");
     ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+    store_.reset();
+    *count =
+        calls.CountOf("pread key_0", /*own=*/true) + calls.CountOf("pread key_0", /*own=*/false);
   }
 };
 
