@@ -21,9 +21,9 @@ void Prefetch(int fd, uint64_t offset, uint64_t size);
 // Prefetch of what a file has beside its holes, from its beginning and up to kMaxPrefetchBytes. A
 // missing file is no error.
 Status PrefetchFile(int dir_fd, const std::string& name);
-// Waits for the last page that PrefetchFile has begun to read. Devices end reads in about
-// the order in which they began, so all pages are there then. A reader that begins with the first
-// page would wait for the device again and again.
+// Waits for the last page that PrefetchFile has begun to read. Devices end reads in about the order
+// in which they began, so all pages are there then. A reader that begins with the first page would
+// wait for the device again and again.
 void AwaitPrefetched(int fd);
 
 }  // namespace engine_race::sys

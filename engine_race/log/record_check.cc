@@ -4,7 +4,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/entry_codec.h"
-#include "engine_race/log/lane.h"
+#include "engine_race/log/full_group.h"
 #include "engine_race/log/logged_records.h"
 
 namespace engine_race {

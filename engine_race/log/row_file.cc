@@ -21,8 +21,8 @@ using format::RowsHead;
 
 // Rows of a bucket that one call of the system reads or writes, and maybe those of a segment more.
 constexpr size_t kRowsAtOnce = 256;
-// Rows of neighbouring segments that are read at once. More pages would come from the kernel anew
-// for each buffer.
+// Rows of several segments that are read at once. The kernel would map and clear the pages of a
+// much larger buffer anew for each reading.
 constexpr uint64_t kReadBytes = kRowsAtOnce * sizeof(RowImages);
 // How much of the file is read at once to be written again.
 constexpr size_t kAgainBytes = size_t{1} << 20;
