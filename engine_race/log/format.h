@@ -75,7 +75,7 @@ inline constexpr uint32_t kNotedBackupCount = 16;
 inline constexpr uint32_t kRowForm = 4;
 inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
-  // kSegmentRecords. Builds before the first release had the bytes of a stripe unit here.
+  // Those of a row. Builds before the first release had other numbers here.
   uint64_t segment_records;
   // 0: the values lie in the store's own directory.
   uint32_t path_count;

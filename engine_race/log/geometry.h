@@ -52,8 +52,9 @@ struct Geometry {
   }
   uint32_t value_bytes() const { return layout.value_bytes(); }
   uint32_t slot_bytes() const { return layout.slot_bytes(); }
-  // Of the values of a segment.
-  uint64_t segment_value_bytes() const { return layout.BlockBytesFor(format::kSegmentRecords); }
+  // Of a segment, which is the place of a row: of its values, and of its entries.
+  uint64_t segment_value_bytes() const { return layout.BlockBytesFor(row_records()); }
+  uint64_t segment_key_bytes() const { return row_records() * uint64_t{format::kKeyEntryBytes}; }
   // The last block of the largest groups may be padded.
   uint32_t values_per_group() const {
     return std::min(value_group_bytes / slot_bytes(), kMaxGroupRecords);
@@ -88,16 +89,12 @@ struct Geometry {
   uint64_t rows_per_bucket() const {
     return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
   }
-  uint32_t rows_per_segment() const { return format::kSegmentRecords / row_records(); }
-  uint64_t segments_per_bucket() const {
-    return (bucket_capacity_records + format::kSegmentRecords - 1) / format::kSegmentRecords;
-  }
   // The file of rows begins with a head for each bucket, in whole pages. The rows follow in the
   // order of their segments' entries.
   uint64_t RowHeadOffset(uint32_t bucket) const { return bucket * sizeof(format::RowsHead); }
   uint64_t RowsOffset(uint64_t segment_number) const {
     return (RowHeadOffset(bucket_count) + 4095) / 4096 * 4096 +
-           segment_number * rows_per_segment() * sizeof(format::RowImages);
+           segment_number * sizeof(format::RowImages);
   }
 
   // Staging: all buckets' base places first, so that neighbours lie together, then the extra ones.

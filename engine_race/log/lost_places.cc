@@ -25,7 +25,7 @@ Status SlotFiles::KeepLost() {
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
     if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
     Status set_aside =
-        table_->SetAside(file, std::max(PlacesIn(key_bytes, format::kSegmentKeyBytes),
+        table_->SetAside(file, std::max(PlacesIn(key_bytes, geometry_.segment_key_bytes()),
                                         PlacesIn(value_bytes, geometry_.segment_value_bytes())));
     if (kept.ok()) kept = std::move(set_aside);
   }
@@ -37,7 +37,7 @@ Status SlotFiles::EraseUngiven() const {
     ENGINE_RACE_RETURN_IF_ERROR(Open(file));
     uint64_t key_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
-    const uint64_t place_count = PlacesIn(key_bytes, format::kSegmentKeyBytes);
+    const uint64_t place_count = PlacesIn(key_bytes, geometry_.segment_key_bytes());
     for (uint64_t place = 0; place < place_count;) {
       uint64_t end = place;
       while (end < place_count && !table_->IsGiven(file, end)) ++end;
@@ -51,13 +51,13 @@ Status SlotFiles::EraseUngiven() const {
 Status SlotFiles::ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const {
   const io::File& keys = key_files_[file];
   bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      keys.Punch(begin * format::kSegmentKeyBytes, end * format::kSegmentKeyBytes, &supported));
+  begin *= geometry_.segment_key_bytes();
+  end *= geometry_.segment_key_bytes();
+  ENGINE_RACE_RETURN_IF_ERROR(keys.Punch(begin, end, &supported));
   if (supported) return Status::Ok();
-  alignas(kIoAlignment) static constexpr char kZeros[format::kSegmentKeyBytes] = {};
-  for (; begin < end; ++begin) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        keys.Write(kZeros, sizeof(kZeros), begin * format::kSegmentKeyBytes));
+  alignas(kIoAlignment) static constexpr char kZeros[kIoAlignment] = {};
+  for (; begin < end; begin += sizeof(kZeros)) {
+    ENGINE_RACE_RETURN_IF_ERROR(keys.Write(kZeros, sizeof(kZeros), begin));
   }
   return Status::Ok();
 }

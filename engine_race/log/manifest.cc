@@ -37,14 +37,11 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
   }
   identity->geometry.path_count = paths.path_count;
-  if (paths.segment_records > format::kSegmentRecords) {
-    return Unreleased("manifest: a store with regions");
-  }
-  if (paths.segment_records != format::kSegmentRecords) {
-    return Status::NotSupported("manifest: segments of another size");
-  }
   // The division of the keys needs a sound geometry.
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
+  if (paths.segment_records != identity->geometry.row_records()) {
+    return Unreleased("manifest: a store with other segments");
+  }
   const KeyRange keys = {paths.first_key, paths.last_key};
   if (keys.empty()) return Status::Corruption("manifest: it names no keys");
   identity->geometry.Divide(keys);
@@ -158,7 +155,7 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
   manifest.store_id = identity.store_id;
   manifest.checksum = ChecksumOf(manifest);
   ManifestPaths paths{};
-  paths.segment_records = format::kSegmentRecords;
+  paths.segment_records = geometry.row_records();
   paths.path_count = geometry.path_count;
   paths.row_form = identity.has_rows ? format::kRowForm : 0;
   paths.seed_id = identity.seed_id();

@@ -24,7 +24,7 @@ bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketS
   if (state.damaged || state.table.has_rows()) return false;
   const uint64_t end =
       trusted ? std::max(state.LoggedKeyCount(), state.LoggedValueCount()) : state.synced_watermark;
-  for (uint64_t slot = 0; slot < end; slot += format::kSegmentRecords) {
+  for (uint64_t slot = 0; slot < end; slot += files.identity.geometry.row_records()) {
     if (!files.slots.LocateKeys(bucket, slot).found()) return true;
   }
   return false;

@@ -19,9 +19,9 @@ using format::RowImages;
 using format::RowKind;
 using format::RowsHead;
 
-// Rows of a bucket that one call of the system reads or writes, and maybe those of a segment more.
+// Rows of a bucket that one call of the system reads or writes, at most.
 constexpr size_t kRowsAtOnce = 256;
-// Rows of several segments that are read at once. The kernel would map and clear the pages of a
+// Rows of several buckets that are read at once. The kernel would map and clear the pages of a
 // much larger buffer anew for each reading.
 constexpr uint64_t kReadBytes = kRowsAtOnce * sizeof(RowImages);
 // How much of the file is read at once to be written again.
@@ -53,38 +53,29 @@ bool IsSound(const Row& row, const SlotTable& table) {
           table.rows()[std::prev(next)->second].run_end() <= row.number);
 }
 
-// Where the rows of one segment lie.
-Status FindRows(const StoreFiles& files, uint32_t bucket, uint64_t segment, uint64_t* offset) {
+Status FindRow(const StoreFiles& files, uint32_t bucket, uint64_t index, uint64_t* offset) {
   uint64_t number = 0;
-  if (!files.slots.NumberOf(bucket, segment, &number)) {
-    return Status::Corruption("bucket " + std::to_string(bucket) + ": segment " +
-                              std::to_string(segment) + " has no place");
+  if (!files.slots.NumberOf(bucket, index, &number)) {
+    return Status::Corruption("bucket " + std::to_string(bucket) + ": row " +
+                              std::to_string(index) + " has no place");
   }
   *offset = files.identity.geometry.RowsOffset(number);
   return Status::Ok();
 }
 
-Status FindRow(const StoreFiles& files, uint32_t bucket, uint64_t index, uint64_t* offset) {
-  const uint32_t in_segment = files.identity.geometry.rows_per_segment();
-  ENGINE_RACE_RETURN_IF_ERROR(FindRows(files, bucket, index / in_segment, offset));
-  *offset += index % in_segment * sizeof(RowImages);
-  return Status::Ok();
-}
-
-// Calls visit(offset, first, count) for rows [begin, end), those of neighbouring segments at once.
+// Calls visit(offset, first, count) for rows [begin, end), those in neighbouring places at once.
 template <typename Visit>
 Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_t end,
                const Visit& visit) {
-  const uint32_t in_segment = files.identity.geometry.rows_per_segment();
   while (begin < end) {
     uint64_t offset = 0;
     ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, begin, &offset));
-    uint64_t count = std::min(in_segment - begin % in_segment, end - begin);
+    uint64_t count = 1;
     uint64_t next = 0;
     while (begin + count < end && count < kRowsAtOnce &&
            FindRow(files, bucket, begin + count, &next).ok() &&
            next == offset + count * sizeof(RowImages)) {
-      count = std::min(count + in_segment, end - begin);
+      ++count;
     }
     ENGINE_RACE_RETURN_IF_ERROR(visit(offset, begin, count));
     begin += count;

@@ -13,15 +13,11 @@
 
 namespace engine_race::format {
 
-// A segment has room for the values of this many slots, in a value file or on a device: see
+// A segment has room for the values of one row of slots, in a value file or on a device: see
 // Geometry. At the same place of a key file it has room for their entries.
-inline constexpr uint32_t kSegmentRecords = 256;
-inline constexpr uint64_t kSegmentKeyBytes = kSegmentRecords * uint64_t{kKeyEntryBytes};
-static_assert(kMaxRowRecords <= kSegmentRecords, "no row lies in two segments");
-static_assert(kSegmentKeyBytes % kIoAlignment == 0);
-// Places of a file, at most: 2 PiB of values.
+// Places of a file, at most: 1 PiB of values.
 inline constexpr uint64_t kMaxFilePlaces = uint64_t{1} << 31;
-inline constexpr uint64_t kMaxSegmentsPerBucket = kMaxBucketRecords / kSegmentRecords;
+inline constexpr uint64_t kMaxSegmentsPerBucket = kMaxBucketRecords / kPageEntries;
 
 // The table: one entry for each place of a segment. Pages of it are of the key files in turn. The
 // places of a key file are numbered in the order of the file.
@@ -31,7 +27,7 @@ inline constexpr uint32_t kNoBucket = 0xffffffff;
 // 16 aligned bytes, so that no disk tears one. All zero: the place was not given to a bucket.
 struct SegmentEntry {
   uint32_t bucket;  // or kNoBucket: the place may hold a segment whose entry was lost
-  // Which segment of the bucket, from 0: that of slots kSegmentRecords * index and up.
+  // Which row of the bucket, from 0.
   uint32_t index;
   // Of both, the seed id and the entry's number.
   uint64_t check;

@@ -250,7 +250,7 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint6
       looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven) : 1;
   // The entries lie in one page, so that they are written as a whole.
   const uint64_t most = std::min({wanted, kPage - place % kPage, path->capacity - place,
-                                  std::max(geometry_.segments_per_bucket(), index + 1) - index});
+                                  std::max(geometry_.rows_per_bucket(), index + 1) - index});
   SegmentPlace other;
   *count = 1;
   while (*count < most && (place + *count >= given.size() || !given[place + *count]) &&

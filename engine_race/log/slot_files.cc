@@ -111,7 +111,7 @@ Status SlotFiles::Open(uint32_t file) const {
   uint64_t value_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
   if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
-  const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
+  const uint64_t key_room = key_bytes / geometry_.segment_key_bytes();
   // Who only reads takes no lock of it.
   if (on_open_ && access_ != io::Access::kRead) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
   // Release, for is_open and HasRoom.
@@ -125,10 +125,11 @@ Status SlotFiles::Open(uint32_t file) const {
 SlotLocation SlotFiles::Locate(const Files& files, uint32_t bucket, uint64_t slot,
                                uint64_t slot_count) const {
   const uint64_t slot_bytes = SlotBytesOf(files);
-  const uint64_t segment = slot / format::kSegmentRecords;
-  const uint64_t in_segment = slot % format::kSegmentRecords;
+  const uint64_t row_records = geometry_.row_records();
+  const uint64_t segment = slot / row_records;
+  const uint64_t in_segment = slot % row_records;
   SlotLocation location;
-  location.slot_count = std::min(format::kSegmentRecords - in_segment, slot_count);
+  location.slot_count = std::min(row_records - in_segment, slot_count);
   SegmentPlace place;
   if (!table_->Find(bucket, segment, &place)) {
     location.file = &files.front();
@@ -138,14 +139,14 @@ SlotLocation SlotFiles::Locate(const Files& files, uint32_t bucket, uint64_t slo
   location.file_number = place.file;
   location.offset = OffsetOf(files, place) + in_segment * slot_bytes;
   // Padding lies between the slots of two segments.
-  if (slot_bytes * format::kSegmentRecords % kIoAlignment != 0) return location;
+  if (slot_bytes * row_records % kIoAlignment != 0) return location;
   SegmentPlace next;
   for (uint64_t i = 1; location.slot_count < slot_count; ++i) {
     if (!table_->Find(bucket, segment + i, &next) || next.file != place.file ||
         next.place != place.place + i) {
       break;
     }
-    location.slot_count = std::min(location.slot_count + format::kSegmentRecords, slot_count);
+    location.slot_count = std::min(location.slot_count + row_records, slot_count);
   }
   return location;
 }
@@ -174,12 +175,12 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
     return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
   };
   for (const uint64_t end = slot + slot_count; slot < end;) {
-    const uint64_t segment = slot / format::kSegmentRecords;
+    const uint64_t segment = slot / geometry_.row_records();
     SegmentPlace place;
     if (!table_->Find(bucket, segment, &place)) {
       ENGINE_RACE_RETURN_IF_ERROR(table_->Give(bucket, segment, free_bytes_of, has_room, grow));
     }
-    slot = (segment + 1) * format::kSegmentRecords;
+    slot = (segment + 1) * geometry_.row_records();
   }
   return Status::Ok();
 }
@@ -202,9 +203,10 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
 }
 
 uint64_t SlotFiles::PlacedEnd(uint32_t bucket, uint64_t slot, uint64_t end) const {
+  const uint64_t row_records = geometry_.row_records();
   SegmentPlace place;
-  while (slot < end && table_->Find(bucket, slot / format::kSegmentRecords, &place)) {
-    slot += format::kSegmentRecords - slot % format::kSegmentRecords;
+  while (slot < end && table_->Find(bucket, slot / row_records, &place)) {
+    slot += row_records - slot % row_records;
   }
   return slot;
 }
@@ -224,7 +226,7 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(value_bytes));
     ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Truncate(value_bytes));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Truncate(room * format::kSegmentKeyBytes));
+  ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Truncate(room * geometry_.segment_key_bytes()));
   // Release, for HasRoom.
   growths_[file].room.store(room, std::memory_order_release);
   return Status::Ok();
@@ -306,7 +308,7 @@ Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_coun
 // `end_slot`. Behind the last slot of a segment there is none.
 Blocks SlotFiles::WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const {
   const uint64_t slots_end = location.offset + location.slot_count * geometry_.slot_bytes();
-  const bool ends_segment = end_slot % format::kSegmentRecords == 0;
+  const bool ends_segment = end_slot % geometry_.row_records() == 0;
   const uint64_t begin = RoundUp(location.offset, kIoAlignment);
   const uint64_t end =
       ends_segment ? RoundUp(slots_end, kIoAlignment) : slots_end / kIoAlignment * kIoAlignment;

@@ -72,7 +72,7 @@ class SlotFiles {
   Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   // No slot of the bucket from this one on has a place.
   uint64_t SlotEnd(uint32_t bucket) const {
-    return table_->SegmentEnd(bucket) * format::kSegmentRecords;
+    return table_->SegmentEnd(bucket) * geometry_.row_records();
   }
   // The first slot from `slot` on whose segment has no place, or one from `end` on.
   uint64_t PlacedEnd(uint32_t bucket, uint64_t slot, uint64_t end) const;
@@ -147,7 +147,7 @@ class SlotFiles {
                       const Visit& visit) const;
   bool IsDevice(uint32_t file) const { return value_bases_[file] != 0; }
   uint64_t OffsetOf(const Files& files, const SegmentPlace& place) const {
-    if (&files == &key_files_) return place.place * format::kSegmentKeyBytes;
+    if (&files == &key_files_) return place.place * geometry_.segment_key_bytes();
     return value_bases_[place.file] + place.place * geometry_.segment_value_bytes();
   }
   Status Read(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,

@@ -11,7 +11,7 @@
 #include "engine_race/base/value_layout.h"
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
-#include "engine_race/log/segment_format.h"
+#include "engine_race/log/format.h"
 
 namespace engine_race {
 
@@ -20,9 +20,9 @@ struct ValueRead {
   uint32_t bucket = 0;
   uint32_t slot_count = 1;
 
-  // The blocks, counted from the beginning of the segment.
   Blocks BlocksOf(uint32_t slot_bytes) const {
-    return BlocksAround(first_slot % format::kSegmentRecords * slot_bytes,
+    // Shorter rows are whole blocks, so this counts from a block of their segment.
+    return BlocksAround(first_slot % format::kMaxRowRecords * slot_bytes,
                         uint64_t{slot_count} * slot_bytes);
   }
   // `buffer`, aligned to kIoAlignment, has room for the blocks. If the segment has no place, the

@@ -17,7 +17,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/value_layout.h"
-#include "engine_race/log/segment_format.h"
+#include "engine_race/log/format.h"
 
 namespace engine_race {
 
@@ -26,9 +26,11 @@ class BufferLayout {
   // A gap of this many bytes between slots costs about as long to read along as another request.
   static constexpr uint32_t kMaxGapBytes = 32 * 1024;
 
-  explicit BufferLayout(const ValueLayout& values = ValueLayout())
+  explicit BufferLayout(const ValueLayout& values = ValueLayout(),
+                        uint32_t row_records = format::kMaxRowRecords)
       : values_(values),
-        segment_bytes_(values.BlockBytesFor(format::kSegmentRecords)),
+        row_records_(row_records),
+        row_bytes_(values.BlockBytesFor(row_records)),
         position_shift_(static_cast<uint32_t>(std::countr_zero(values.unit_bytes()))),
         slot_positions_(values.slot_bytes() / values.unit_bytes()),
         read_positions_(values.read_bytes() / values.unit_bytes()),
@@ -82,11 +84,12 @@ class BufferLayout {
   // Where `record_count` more values end at the latest, if they are put from `position` on.
   uint64_t EndOfReads(uint64_t position, uint64_t record_count) const;
 
-  // Where a slot begins, from the beginning of the bucket's first segment, as if its segments
-  // followed one another.
+  // The row of a slot: no read goes from one to another.
+  uint64_t RowOf(uint64_t slot) const { return slot / row_records_; }
+  // Where a slot begins, from the beginning of the bucket's first row, as if its rows followed one
+  // another.
   uint64_t SlotOffset(uint64_t slot) const {
-    return slot / format::kSegmentRecords * segment_bytes_ +
-           slot % format::kSegmentRecords * slot_bytes();
+    return RowOf(slot) * row_bytes_ + slot % row_records_ * slot_bytes();
   }
   // Its blocks, likewise.
   Blocks BlocksOf(uint64_t slot) const { return BlocksAround(SlotOffset(slot), slot_bytes()); }
@@ -137,7 +140,8 @@ class BufferLayout {
   }
 
   ValueLayout values_;
-  uint64_t segment_bytes_;
+  uint32_t row_records_;
+  uint64_t row_bytes_;
   uint32_t position_shift_;
   uint32_t slot_positions_;
   uint32_t read_positions_;

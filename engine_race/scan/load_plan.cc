@@ -4,7 +4,6 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/round_up.h"
-#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -58,7 +57,7 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries,
 
 bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_count, Run* run,
                          LoadPlan* plan) const {
-  if (slot / format::kSegmentRecords != run->segment) return false;
+  if (layout_.RowOf(slot) != run->row) return false;
   const Blocks blocks = layout_.BlocksOf(slot);
   const uint64_t end_offset = blocks.offset + blocks.size_bytes;
   const uint64_t gap_bytes = std::max(blocks.offset, run->end_offset) - run->end_offset;
@@ -90,7 +89,7 @@ void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan
   plan->reads.push_back({{slot, bucket, 1}, first_position});
   const uint32_t room = layout_.buffer_positions() - first_position % layout_.buffer_positions();
   *run = {blocks.offset, blocks.offset + blocks.size_bytes, blocks.offset + layout_.OffsetOf(room),
-          slot / format::kSegmentRecords};
+          layout_.RowOf(slot)};
 }
 
 size_t LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,

@@ -3,7 +3,7 @@
 // A plan deals in positions, see BufferLayout. Neighbouring slots become one read, and so do slots
 // that share a block. Small gaps between them are read along. No read crosses the end of a buffer,
 // so the positions can be laid out over separate buffers afterwards. No read crosses the end of a
-// segment, where the slots of a bucket may go on in another file. Values that are not in the value
+// row, where the slots of a bucket may go on in another file. Values that are not in the value
 // log yet get positions but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
@@ -83,7 +83,7 @@ class LoadPlanner {
     uint64_t begin_offset = 0;
     uint64_t end_offset = 0;
     uint64_t most_end_offset = 0;  // with the rest of the buffer
-    uint64_t segment = 0;
+    uint64_t row = 0;
   };
 
   // Fills order_ with (slot << 32 | index in `entries`) of the logged entries that have no

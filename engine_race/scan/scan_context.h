@@ -27,7 +27,7 @@ struct ScanContext {
               const RangeTuning& the_tuning = RangeTuning(), ValueFrames* the_frames = nullptr)
       : log(the_log),
         index(the_index),
-        layout(the_log.geometry().layout),
+        layout(the_log.geometry().layout, the_log.geometry().row_records()),
         frames(the_frames),
         options(the_options),
         tuning(the_tuning) {}

@@ -217,12 +217,11 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
 }
 
 uint64_t StoreLayout::RowOffset(uint32_t bucket, uint32_t row) const {
-  const uint32_t in_segment = geometry_.rows_per_segment();
   uint64_t number = 0;
-  if (!files_.slots.NumberOf(bucket, row / in_segment, &number)) {
+  if (!files_.slots.NumberOf(bucket, row, &number)) {
     throw std::runtime_error("a row of a sound store has no place");
   }
-  return geometry_.RowsOffset(number) + row % in_segment * sizeof(format::RowImages);
+  return geometry_.RowsOffset(number);
 }
 
 int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
@@ -243,7 +242,7 @@ int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
                          : of_number((offset - rows) / (geometry_.RowsOffset(1) - rows));
   }
   if (file.starts_with(format::kKeyFilePrefix)) {
-    return in_log(format::kKeyFilePrefix, format::kSegmentKeyBytes);
+    return in_log(format::kKeyFilePrefix, geometry_.segment_key_bytes());
   }
   if (file.starts_with(format::kValueFilePrefix)) {
     return in_log(format::kValueFilePrefix, geometry_.segment_value_bytes());

@@ -49,11 +49,12 @@ class KeyLogFault : public SystemCallHook {
 
  private:
   bool IsOf(uint32_t bucket, const SystemCall& call) const {
-    for (uint64_t slot = 0; slot < log_.slots().SlotEnd(bucket); slot += format::kSegmentRecords) {
-      const SlotLocation keys = log_.slots().LocateKeys(bucket, slot, format::kSegmentRecords);
+    const uint32_t row_records = log_.geometry().row_records();
+    for (uint64_t slot = 0; slot < log_.slots().SlotEnd(bucket); slot += row_records) {
+      const SlotLocation keys = log_.slots().LocateKeys(bucket, slot, row_records);
       const auto begin = static_cast<off_t>(keys.offset);
       if (call.fd == keys.file->fd() && call.offset >= begin &&
-          call.offset < begin + static_cast<off_t>(format::kSegmentKeyBytes)) {
+          call.offset < begin + static_cast<off_t>(log_.geometry().segment_key_bytes())) {
         return true;
       }
     }

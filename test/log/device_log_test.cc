@@ -161,38 +161,37 @@ TEST_F(DeviceLogTest, ATableThatCannotBeFlushedFailsTheSync) {
 }
 
 TEST_F(DeviceLogTest, WhatWasSyncedOutlivesThePower) {
-  Append(0, 2 * format::kSegmentRecords);
+  Append(0, 2 * kTinyRowRecords);
   ASSERT_TRUE(log_->Sync().ok());
-  Append(2 * format::kSegmentRecords, 6 * format::kSegmentRecords);
+  Append(2 * kTinyRowRecords, 6 * kTinyRowRecords);
   // Of the segments since, the first is lost and the others are not.
   LosePower(2, 3);
   Open();
-  EXPECT_EQ(PrefixLength(), 2 * format::kSegmentRecords);
+  EXPECT_EQ(PrefixLength(), 2 * kTinyRowRecords);
   // Their places are taken again, and what lay there does not come back.
-  Append(2 * format::kSegmentRecords, 7 * format::kSegmentRecords);
-  EXPECT_EQ(PrefixLength(), 7 * format::kSegmentRecords);
+  Append(2 * kTinyRowRecords, 7 * kTinyRowRecords);
+  EXPECT_EQ(PrefixLength(), 7 * kTinyRowRecords);
   ASSERT_TRUE(log_->Sync().ok());
   LosePower(15, 16);
   Open();
-  EXPECT_EQ(PrefixLength(), 7 * format::kSegmentRecords);
+  EXPECT_EQ(PrefixLength(), 7 * kTinyRowRecords);
 }
 
 // The entries of records that a power loss has taken are still at the place of their segment. When
 // the bucket gets that again, newer records lie before them.
 TEST_F(DeviceLogTest, LostRecordsDoNotComeBackBehindNewerOnes) {
-  constexpr uint64_t kSegment = format::kSegmentRecords;
-  Append(0, kSegment);
+  Append(0, kTinyRowRecords);
   ASSERT_TRUE(log_->Sync().ok());
-  Append(kSegment, 2 * kSegment);
+  Append(kTinyRowRecords, 2 * kTinyRowRecords);
   LosePower(1, 2);
   Open();
-  EXPECT_EQ(PrefixLength(), kSegment);
-  Append(kSegment, kSegment + 128);
+  EXPECT_EQ(PrefixLength(), kTinyRowRecords);
+  Append(kTinyRowRecords, kTinyRowRecords + 128);
   ASSERT_TRUE(log_->Sync().ok());
   // After a clean end this time.
   LosePower(9, 9);
   Open();
-  EXPECT_EQ(PrefixLength(), kSegment + 128);
+  EXPECT_EQ(PrefixLength(), kTinyRowRecords + 128);
 }
 
 TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
@@ -202,17 +201,17 @@ TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
       std::filesystem::remove_all(Dir());
       options_.overwrite_devices = true;
       Open();
-      Append(0, format::kSegmentRecords);
+      Append(0, kTinyRowRecords);
       ASSERT_TRUE(log_->Sync().ok());
-      Append(format::kSegmentRecords, 6 * format::kSegmentRecords + 3);
+      Append(kTinyRowRecords, 6 * kTinyRowRecords + 3);
       LosePower(begin, end);
       Open();
       const uint64_t length = PrefixLength();
-      EXPECT_GE(length, format::kSegmentRecords);
-      EXPECT_LE(length, begin * format::kSegmentRecords) << "lost from there on";
-      Append(length, 8 * format::kSegmentRecords);
+      EXPECT_GE(length, kTinyRowRecords);
+      EXPECT_LE(length, begin * kTinyRowRecords) << "lost from there on";
+      Append(length, 8 * kTinyRowRecords);
       Open();
-      EXPECT_EQ(PrefixLength(), 8 * format::kSegmentRecords);
+      EXPECT_EQ(PrefixLength(), 8 * kTinyRowRecords);
     }
   }
 }

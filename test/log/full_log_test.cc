@@ -34,7 +34,7 @@ class FullLogTest : public testing::Test {
     for (uint64_t key = 0; key < 4; ++key) {
       ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
     }
-    Limit(Geometry().segment_value_bytes());
+    Limit(log->geometry().segment_value_bytes());
   }
   void Lift() { ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0); }
 

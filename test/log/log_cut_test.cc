@@ -93,11 +93,10 @@ TEST(LogCutTest, IsOneMomentOfAllBuckets) {
 
 // The slots of a row are freed when the cut has begun, and before it comes to their bucket.
 TEST(LogCutTest, HasTheRowsOfItsMoment) {
-  constexpr uint64_t kRowRecords = 256;
   const TempDir dir;
   const auto log = OpenLog(TinyLogOptions(), dir.path());
   const uint64_t first_key = log->geometry().FirstKeyOf(1);
-  for (uint64_t i = 0; i < 3 * kRowRecords; ++i) {
+  for (uint64_t i = 0; i < 3 * kTinyRowRecords; ++i) {
     ASSERT_TRUE(log->Append(first_key + i, ValueOf(i, 1).data()).ok());
   }
   uint32_t moved_row = 0;
@@ -117,13 +116,13 @@ TEST(LogCutTest, HasTheRowsOfItsMoment) {
   ASSERT_TRUE(cut.has_value());
   ASSERT_TRUE(log->Append(first_key, ValueOf(0, 2).data()).ok());
   cut->End();
-  EXPECT_EQ(cut->counts[1], 3 * kRowRecords);
+  EXPECT_EQ(cut->counts[1], 3 * kTinyRowRecords);
   EXPECT_TRUE(cut->tables[1].rows()[0].has_run()) << "freed behind the cut";
   EXPECT_FALSE(cut->tables[1].rows()[moved_row].kept().empty());
   std::vector<uint64_t> counts;
   std::vector<SlotTable> tables;
   ASSERT_TRUE(log->TakeCut(&counts, &tables).ok());
-  EXPECT_EQ(counts[1], 3 * kRowRecords + 1);
+  EXPECT_EQ(counts[1], 3 * kTinyRowRecords + 1);
   EXPECT_TRUE(tables[1].rows()[0].free());
 }
 

@@ -27,6 +27,9 @@ inline Options TinyLogOptions() {
   return options;
 }
 
+// The slots of a row of it.
+inline constexpr uint64_t kTinyRowRecords = 256;
+
 // From one of its four buckets to the next.
 inline constexpr uint64_t kKeyStep = uint64_t{1} << 62;
 

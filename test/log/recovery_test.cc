@@ -92,7 +92,7 @@ TEST(RecoveryTest, UncountedRecordsAreNotThere) {
 // Its place looks free, and what lies there may be brought back by hand.
 TEST(RecoveryTest, ThePlaceOfALostSegmentIsNotGivenAway) {
   test::TempDir dir;
-  MakeStore(dir.path(), 3 * format::kSegmentRecords);
+  MakeStore(dir.path(), 3 * test::kTinyRowRecords);
   const std::string table = dir.Join(format::kSegmentTableName);
   const format::SegmentEntry none{};
   test::Overwrite(table, &none, sizeof(none), sizeof(none));

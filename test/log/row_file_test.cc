@@ -76,9 +76,8 @@ class RowFileTest : public ::testing::Test {
   uint64_t HeadOffset(uint32_t bucket = kBucket) const { return geometry().RowHeadOffset(bucket); }
   uint64_t RowOffset(uint32_t index, uint32_t bucket = kBucket) const {
     uint64_t number = 0;
-    const uint32_t in_segment = geometry().rows_per_segment();
-    EXPECT_TRUE(files_.slots.NumberOf(bucket, index / in_segment, &number));
-    return geometry().RowsOffset(number) + index % in_segment * sizeof(RowImages);
+    EXPECT_TRUE(files_.slots.NumberOf(bucket, index, &number));
+    return geometry().RowsOffset(number);
   }
   uint64_t WordAt(uint64_t offset) const {
     uint64_t word = 0;

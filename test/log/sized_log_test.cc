@@ -17,11 +17,11 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kSlotsOfOne = format::kSegmentRecords;
-
 class SizedLogTest : public testing::TestWithParam<uint32_t> {
  protected:
   bool IsLarge() const { return GetParam() > 20000; }
+  // Of a segment.
+  static uint64_t SlotsOfOne() { return GeometryFrom(SizedLogOptions(GetParam())).row_records(); }
   std::string Value(uint64_t key, uint64_t version = 1) const {
     return ValueOf(key, version, GetParam());
   }
@@ -42,7 +42,7 @@ TEST_P(SizedLogTest, SlotsAreWrittenAndReadBesideTheirNeighbours) {
   StoreFiles files = OpenedFiles(SizedLogOptions(GetParam()), dir_.path());
   const ValueLayout layout = files.identity.geometry.layout;
   // Segments of two buckets take turns, so that a read is of several pieces.
-  for (uint64_t slot = 0; slot < 3 * kSlotsOfOne; slot += kSlotsOfOne) {
+  for (uint64_t slot = 0; slot < 3 * SlotsOfOne(); slot += SlotsOfOne()) {
     for (const uint32_t bucket : {0, 1}) ASSERT_TRUE(files.slots.Give(bucket, slot, 1).ok());
   }
   // Some devices take direct I/O at other addresses, too.
@@ -67,7 +67,7 @@ TEST_P(SizedLogTest, SlotsAreWrittenAndReadBesideTheirNeighbours) {
     // Around the ends of segments.
     const uint64_t count = 1 + random() % (round % 4 == 0 ? most : std::min<uint64_t>(most, 20));
     const uint64_t end =
-        std::min((1 + random() % 3) * kSlotsOfOne + random() % 12, 3 * kSlotsOfOne);
+        std::min((1 + random() % 3) * SlotsOfOne() + random() % 12, 3 * SlotsOfOne());
     const uint64_t first = end - std::min(count, end);
     for (uint64_t i = 0; i < count; ++i) {
       FillValue(first + i, round, buffer.data() + i * layout.slot_bytes(), GetParam());
@@ -75,7 +75,7 @@ TEST_P(SizedLogTest, SlotsAreWrittenAndReadBesideTheirNeighbours) {
     }
     ASSERT_TRUE(files.slots.WriteValues(bucket, first, count, buffer.data()).ok());
     const uint64_t from = first - std::min<uint64_t>(first, random() % 5);
-    const uint64_t read_count = std::min(most, 3 * kSlotsOfOne - from);
+    const uint64_t read_count = std::min(most, 3 * SlotsOfOne() - from);
     std::fill_n(buffer.data(), read_count * layout.slot_bytes(), '\xee');
     const Status read = files.slots.ReadValues(bucket, from, read_count, buffer.data());
     ASSERT_TRUE(read.ok()) << read.ToString();
@@ -92,28 +92,28 @@ TEST_P(SizedLogTest, SlotsAreWrittenAndReadBesideTheirNeighbours) {
 TEST_P(SizedLogTest, SlotsFollowOneAnotherFromTheStartOfABlock) {
   StoreFiles files = OpenedFiles(SizedLogOptions(GetParam()), dir_.path());
   const Geometry& geometry = files.identity.geometry;
-  ASSERT_TRUE(files.slots.Give(1, 0, 2 * kSlotsOfOne).ok());
+  ASSERT_TRUE(files.slots.Give(1, 0, 2 * SlotsOfOne()).ok());
   for (const uint64_t segment : {0, 1}) {
-    const SlotLocation first = files.slots.LocateValues(1, segment * kSlotsOfOne, kSlotsOfOne);
+    const SlotLocation first = files.slots.LocateValues(1, segment * SlotsOfOne(), SlotsOfOne());
     EXPECT_EQ(first.offset % geometry.segment_value_bytes(), 0u);
-    EXPECT_EQ(first.slot_count, kSlotsOfOne);
-    const SlotLocation last = files.slots.LocateValues(1, segment * kSlotsOfOne + 255);
-    EXPECT_EQ(last.offset, first.offset + 255 * uint64_t{geometry.slot_bytes()});
+    EXPECT_EQ(first.slot_count, SlotsOfOne());
+    const SlotLocation last = files.slots.LocateValues(1, (segment + 1) * SlotsOfOne() - 1);
+    EXPECT_EQ(last.offset, first.offset + (SlotsOfOne() - 1) * geometry.slot_bytes());
   }
   EXPECT_EQ(geometry.segment_value_bytes() % 4096, 0u);
-  EXPECT_GE(geometry.segment_value_bytes(), uint64_t{256} * GetParam());
-  EXPECT_LT(geometry.segment_value_bytes(), uint64_t{256} * (GetParam() + GetParam() / 64) + 4096);
+  EXPECT_GE(geometry.segment_value_bytes(), SlotsOfOne() * GetParam());
+  EXPECT_LT(geometry.segment_value_bytes(), SlotsOfOne() * (GetParam() + GetParam() / 64) + 4096);
 }
 
 TEST_P(SizedLogTest, PunchedValuesTakeNoneOfTheirNeighboursAway) {
   StoreFiles files = OpenedFiles(SizedLogOptions(GetParam()), dir_.path());
   const uint32_t slot_bytes = files.identity.geometry.slot_bytes();
-  const uint64_t count = IsLarge() ? 6 : kSlotsOfOne;
+  const uint64_t count = IsLarge() ? 6 : SlotsOfOne();
   Region buffer;
   ASSERT_TRUE(Region::Allocate(files.identity.geometry.layout.BlockBytesFor(count),
                                /*huge_pages=*/false, &buffer)
                   .ok());
-  const uint64_t first = kSlotsOfOne - count;
+  const uint64_t first = SlotsOfOne() - count;
   for (uint64_t i = 0; i < count; ++i) {
     FillValue(i, 1, buffer.data() + i * slot_bytes, GetParam());
   }

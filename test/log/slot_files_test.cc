@@ -14,8 +14,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kSegment = format::kSegmentRecords;
-constexpr uint64_t kSlots = 5 * kSegment;
+constexpr uint64_t kSlots = 5 * kTinyRowRecords;
 
 class SlotFilesTest : public testing::Test {
  protected:
@@ -23,7 +22,7 @@ class SlotFilesTest : public testing::Test {
     Open();
     ASSERT_TRUE(Region::Allocate(kSlots * kValueBytes, /*huge_pages=*/false, &buffer_).ok());
     // The segments of two buckets take turns.
-    for (uint64_t slot = 0; slot < kSlots; slot += kSegment) {
+    for (uint64_t slot = 0; slot < kSlots; slot += kTinyRowRecords) {
       for (const uint32_t bucket : {0, 1}) ASSERT_TRUE(slots().Give(bucket, slot, 1).ok());
     }
   }
@@ -62,28 +61,29 @@ TEST_F(SlotFilesTest, ABucketIsReadAcrossItsSegments) {
   for (const uint32_t bucket : {0, 1}) ASSERT_NO_FATAL_FAILURE(WriteValues(bucket, 0, kSlots));
   for (const uint32_t bucket : {0, 1}) {
     ExpectValues(bucket, 0, kSlots);
-    ExpectValues(bucket, kSegment - 3, kSegment + 7);
-    EXPECT_EQ(slots().LocateValues(bucket, 3, kSlots).slot_count, kSegment - 3)
+    ExpectValues(bucket, kTinyRowRecords - 3, kTinyRowRecords + 7);
+    EXPECT_EQ(slots().LocateValues(bucket, 3, kSlots).slot_count, kTinyRowRecords - 3)
         << "the other bucket's segment is next";
   }
   Open();
   ExpectValues(0, 0, kSlots);
-  ExpectValues(1, 7, 2 * kSegment);
+  ExpectValues(1, 7, 2 * kTinyRowRecords);
 }
 
 TEST_F(SlotFilesTest, NeighbouringSegmentsAreOnePiece) {
-  ASSERT_TRUE(slots().Give(2, 0, 3 * kSegment).ok());
-  EXPECT_EQ(slots().LocateValues(2, 5, 3 * kSegment - 5).slot_count, 3 * kSegment - 5);
-  EXPECT_EQ(slots().LocateKeys(2, 5, kSegment).slot_count, kSegment);
-  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, 3 * kSegment));
-  ExpectValues(2, 0, 3 * kSegment);
+  ASSERT_TRUE(slots().Give(2, 0, 3 * kTinyRowRecords).ok());
+  EXPECT_EQ(slots().LocateValues(2, 5, 3 * kTinyRowRecords - 5).slot_count,
+            3 * kTinyRowRecords - 5);
+  EXPECT_EQ(slots().LocateKeys(2, 5, kTinyRowRecords).slot_count, kTinyRowRecords);
+  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, 3 * kTinyRowRecords));
+  ExpectValues(2, 0, 3 * kTinyRowRecords);
 }
 
 TEST_F(SlotFilesTest, WhatHasNoPlaceReadsAsZeros) {
   EXPECT_FALSE(slots().LocateValues(0, kSlots).found());
   EXPECT_EQ(slots().SlotEnd(0), kSlots);
   ExpectValues(0, kSlots, 3, /*zeros=*/true);
-  EXPECT_FALSE(slots().MayHoldValues(0, kSlots, kSegment));
+  EXPECT_FALSE(slots().MayHoldValues(0, kSlots, kTinyRowRecords));
   ASSERT_NO_FATAL_FAILURE(WriteValues(0, kSlots, 3));
   ExpectValues(0, kSlots, 3);
 }
@@ -100,7 +100,7 @@ TEST_F(SlotFilesTest, ShortFilesGrowAndReadAsZeros) {
   EXPECT_GE(std::filesystem::file_size(path), last.offset + kValueBytes);
   EXPECT_LE(std::filesystem::file_size(path), size_bytes);
   ExpectValues(0, kSlots - 5, 5, /*zeros=*/true);
-  ExpectValues(0, 0, kSegment);
+  ExpectValues(0, 0, kTinyRowRecords);
 }
 
 // Buckets 2 and 3 are in the second file.
@@ -114,7 +114,7 @@ TEST_F(SlotFilesTest, AFileIsOpenFromItsFirstSegmentOn) {
     return Status::Ok();
   });
   ASSERT_NO_FATAL_FAILURE(WriteValues(3, 0, 1));
-  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, kSegment));
+  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, kTinyRowRecords));
   EXPECT_EQ(opened, std::vector<std::string>{"value_01"});
   EXPECT_TRUE(slots().is_open(1));
   Open();

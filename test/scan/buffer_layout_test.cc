@@ -47,17 +47,17 @@ TEST(BufferLayoutTest, NoSlotTakesMoreThanAReadOfItsOwn) {
     SCOPED_TRACE(size);
     const BufferLayout layout{ValueLayout(size)};
     uint64_t most_bytes = 0;
-    for (uint64_t slot = 0; slot < 5 * format::kSegmentRecords; ++slot) {
+    for (uint64_t slot = 0; slot < 5 * format::kMaxRowRecords; ++slot) {
       const Blocks blocks = layout.BlocksOf(slot);
       most_bytes = std::max(most_bytes, blocks.size_bytes);
       EXPECT_EQ(blocks.skip_bytes % layout.position_bytes(), 0u);
     }
     EXPECT_LE(most_bytes, layout.read_bytes());
     // The values of a segment may fit into a block.
-    if (format::kSegmentRecords * size > kIoAlignment) {
+    if (format::kMaxRowRecords * size > kIoAlignment) {
       EXPECT_EQ(most_bytes, layout.read_bytes());
     }
-    EXPECT_EQ(layout.SlotOffset(format::kSegmentRecords) % kIoAlignment, 0u);
+    EXPECT_EQ(layout.SlotOffset(format::kMaxRowRecords) % kIoAlignment, 0u);
   }
 }
 

@@ -150,8 +150,8 @@ TEST(LoadPlanTest, ReadsEndWithTheSegment) {
   planner.Add(3, EntriesOf(slots), 2000, slots.size() + 1000, 0, &plan);
   CheckPlan(slots, 2000, plan);
   for (const PlannedRead& read : plan.reads) {
-    EXPECT_EQ(read.first_slot / format::kSegmentRecords,
-              (read.first_slot + read.slot_count - 1) / format::kSegmentRecords);
+    EXPECT_EQ(read.first_slot / format::kMaxRowRecords,
+              (read.first_slot + read.slot_count - 1) / format::kMaxRowRecords);
   }
 }
 
@@ -200,8 +200,8 @@ class SizedPlanTest : public ::testing::TestWithParam<uint32_t> {
       const uint64_t begin = read.first_position * unit;
       EXPECT_EQ(begin % kIoAlignment, 0u);
       EXPECT_EQ(begin / buffer_bytes, (begin + blocks.size_bytes - 1) / buffer_bytes);
-      EXPECT_EQ(read.first_slot / format::kSegmentRecords,
-                (read.first_slot + read.slot_count - 1) / format::kSegmentRecords);
+      EXPECT_EQ(read.first_slot / format::kMaxRowRecords,
+                (read.first_slot + read.slot_count - 1) / format::kMaxRowRecords);
       EXPECT_TRUE(reads.emplace(begin, std::pair(blocks.offset, blocks.size_bytes)).second);
     }
     std::map<uint64_t, uint64_t> taken;  // memory, by where it begins
@@ -273,11 +273,11 @@ TEST_P(SizedPlanTest, RandomSlotsDenseAndSparse) {
 TEST_P(SizedPlanTest, ABlockIsReadOnceForAllItsValues) {
   std::mt19937_64 random(GetParam());
   std::vector<uint32_t> slots;
-  for (uint32_t slot = 0; slot < 4 * format::kSegmentRecords; ++slot) {
+  for (uint32_t slot = 0; slot < 4 * format::kMaxRowRecords; ++slot) {
     if (random() % 3 == 0) slots.push_back(slot);
   }
-  const LoadPlan plan = PlanOf(slots, 4 * format::kSegmentRecords, /*max_positions=*/0);
-  Check(slots, 4 * format::kSegmentRecords, plan);
+  const LoadPlan plan = PlanOf(slots, 4 * format::kMaxRowRecords, /*max_positions=*/0);
+  Check(slots, 4 * format::kMaxRowRecords, plan);
   size_t read_blocks = 0;
   for (const PlannedRead& read : plan.reads) {
     read_blocks += read.BlocksOf(layout_.slot_bytes()).size_bytes / kIoAlignment;
@@ -289,7 +289,7 @@ TEST_P(SizedPlanTest, ABlockIsReadOnceForAllItsValues) {
 
 TEST_P(SizedPlanTest, GapsAreReadAlongUpTo32KiB) {
   // Of whole blocks, between the slot at 0 and the next one.
-  for (uint32_t next = 2; next < format::kSegmentRecords; ++next) {
+  for (uint32_t next = 2; next < format::kMaxRowRecords; ++next) {
     const Blocks first = layout_.BlocksOf(0);
     const Blocks second = layout_.BlocksOf(next);
     const uint64_t first_end = first.offset + first.size_bytes;
