@@ -64,6 +64,10 @@ struct alignas(64) Bucket {
 
   // A full group that no thread writes yet: just filled, or its write failed. False: there is none.
   bool FindIdleGroup(FullGroup* full) const;
+  // How many rows of the table are not free, or are not released yet.
+  uint64_t UsedRowCount() const {
+    return table.rows().size() - free_rows.size() - bare_rows.size() - leaving_rows.size();
+  }
   // Whether the next record has a place in both lanes, and no batch holds the bucket.
   bool HasRoom() const {
     return !held && values.HasRoomFor(record_count) && keys.HasRoomFor(record_count);
@@ -159,8 +163,11 @@ struct alignas(64) Bucket {
   TableAtCut table_at_cut;
   // Rows below this are durable in the file of rows. Behind the table's rows they are free.
   uint32_t durable_row_end = 0;
-  // Rows that may be taken: nothing on disk or in memory needs what they held.
+  // Rows that may be taken: nothing on disk or in memory needs what they held. Those of the second
+  // set have no place. Those of the third may not be taken: they give their places back.
   std::set<uint32_t> free_rows;
+  std::set<uint32_t> bare_rows;
+  std::set<uint32_t> leaving_rows;
   // Taken, and not written yet. ReturnRow moves the set's node back, which needs no memory.
   std::set<uint32_t> taken_rows;
   AppendListener* views = nullptr;  // knows views: the listener, also while it is suspended
@@ -180,6 +187,8 @@ struct alignas(64) Bucket {
   bool may_fill_region = false;
   // Whether space of rows that earlier openings freed has been given back.
   bool leftovers_released = false;
+  // Whether RowMover knows that free rows may give their places back.
+  bool is_returning = false;
   // Whether a thread cleans the bucket. And how many records were in the logs when it came.
   bool claimed = false;
   uint64_t claimed_at = 0;

@@ -179,6 +179,11 @@ Status BucketLog::Outrun() {
   return Status::IOError("the writer of the store uses slots again faster than they are read");
 }
 
+BucketLog::~BucketLog() {
+  syncer_.Close();
+  if (!context_.latch.latched()) context_.files.slots.CutFreeEnds(/*exactly=*/true);
+}
+
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
   if (options.follow) return OpenFollowing(options, dir, log);

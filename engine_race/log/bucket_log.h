@@ -63,7 +63,7 @@ class BucketLog {
                      std::unique_ptr<BucketLog>* log);
   // Partial groups stay staged; the next opening goes on with them. Syncs first when the options
   // say so.
-  ~BucketLog() { syncer_.Close(); }
+  ~BucketLog();
 
   const Geometry& geometry() const { return context_.geometry(); }
   // Of the store's memory and threads.

@@ -206,7 +206,7 @@ Status Follower::LoadSegments(uint32_t number, const Sample& sample) {
   uint64_t& placed_end = placed_ends_[number];
   placed_end = slots.PlacedEnd(number, placed_end, end);
   if (placed_end >= end) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(slots.LoadMore(number));
+  ENGINE_RACE_RETURN_IF_ERROR(slots.Reload(number));
   placed_end = slots.PlacedEnd(number, placed_end, end);
   return Status::Ok();
 }

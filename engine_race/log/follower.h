@@ -51,7 +51,8 @@ class Follower {
       : context_(*context),
         dir_(std::move(dir)),
         lines_(context->buckets.size()),
-        placed_ends_(context->buckets.size()) {}
+        placed_ends_(context->buckets.size()),
+        placed_births_(context->buckets.size()) {}
 
   // The opening, while no other thread knows the log. `sight` is what the lock said before the
   // files were opened. kBusy: a writer has come, gone or recovered the store since, or does so now.
@@ -98,7 +99,7 @@ class Follower {
   Status LoadSegments(uint32_t bucket, const Sample& sample);
   Status TakeSample(uint32_t bucket, bool with_rows, Sample* sample);
   Status SampleCounts(uint32_t bucket, Sample* sample, bool* is_good);
-  Status SampleRows(uint32_t bucket, Sample* sample, RawRows* rows, bool* agrees);
+  Status SampleRows(uint32_t bucket, bool reloads, Sample* sample, RawRows* rows, bool* agrees);
   bool DecodeSample(uint32_t bucket, const RawRows& rows, Sample* sample) const;
   Status CheckPageCache(const BucketState& state) const;
   Status ReadLine(uint32_t bucket, format::BucketCounts* line) const;
@@ -124,8 +125,10 @@ class Follower {
   std::mutex mutex_;  // one call that changes buckets at a time; before the lock of a bucket
   // The lines of counts that the buckets were taken from.
   std::vector<format::BucketCounts> lines_;
-  // Of each bucket: the segments of all slots below it are known to have places.
+  // Of each bucket without rows: the segments of all slots below it are known to have places. Of
+  // others: the births of the head when the places were read last.
   std::vector<uint64_t> placed_ends_;
+  std::vector<uint64_t> placed_births_;
   // The sight of the lock when the last writer was seen, or by the opening.
   DirectoryLock::Sight opened_at_;
   uint32_t page_cache_id_ = 0;

@@ -99,7 +99,8 @@ Status Follower::TakeSample(uint32_t number, bool with_rows, Sample* sample) {
     const format::BucketCounts line_before = sample->line;
     RawRows rows_before = std::exchange(rows, RawRows());
     bool agrees = false;
-    ENGINE_RACE_RETURN_IF_ERROR(SampleRows(number, sample, &rows, &agrees));
+    // Damaged rows may have another place by now.
+    ENGINE_RACE_RETURN_IF_ERROR(SampleRows(number, damage_count != 0, sample, &rows, &agrees));
     if (!agrees) {
       damage_count = 0;
       continue;
@@ -135,13 +136,17 @@ Status Follower::SampleCounts(uint32_t number, Sample* sample, bool* is_good) {
   return Status::Ok();
 }
 
-// The counts are read between two readings of the rows.
-Status Follower::SampleRows(uint32_t number, Sample* sample, RawRows* rows, bool* agrees) {
+// The counts are read between two readings of the rows. A writer that gives a row another place
+// counts that as a birth afterwards.
+Status Follower::SampleRows(uint32_t number, bool reloads, Sample* sample, RawRows* rows,
+                            bool* agrees) {
   RawRows before;
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
   ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, &before));
-  // Its last rows may lie in segments that are not known yet.
-  if (!before.is_whole) ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore(number));
+  if (reloads || !before.is_whole || before.births != placed_births_[number]) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.Reload(number));
+    placed_births_[number] = before.births;
+  }
   ENGINE_RACE_RETURN_IF_ERROR(ReadLine(number, &sample->line));
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
   ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, rows));

@@ -71,8 +71,8 @@ static_assert(offsetof(Manifest, checksum) == 56);
 
 // The rest of the manifest's page: the store's keys, and where its values lie.
 inline constexpr uint32_t kNotedBackupCount = 16;
-// Builds before the first release wrote 1 to 3, with other rows.
-inline constexpr uint32_t kRowForm = 4;
+// Builds before the first release wrote 1 to 4, with other rows.
+inline constexpr uint32_t kRowForm = 5;
 inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
   // Those of a row. Builds before the first release had other numbers here.
@@ -220,15 +220,17 @@ struct RowImage {
   uint64_t end;   // as `begin`
 };
 static_assert(sizeof(RowImage) == 128);
-// The image with the higher number counts, and the other one is written next. A row that the head
-// reaches has both.
+// The image with the higher number counts, and the other one is written next. A place that its
+// bucket has given back has vacant images: see RowCodec. A row that the head reaches has two
+// images, its own or vacant ones.
 struct RowImages {
   RowImage images[2];
 };
 static_assert(512 % sizeof(RowImages) == 0, "no row lies in two sectors");
-// Of each bucket: rows from this one on have never been used; with a check.
+// Of each bucket. 16 aligned bytes, so that no disk tears one.
 struct RowsHead {
-  uint64_t row_end;
+  uint64_t row_end;  // no row from this one on has a place and counts; with a check of both words
+  uint64_t births;   // at least so many
 };
 // The row end of a bucket that has no rows: no slot of it was used again, and slots are sequence
 // numbers.

@@ -21,7 +21,7 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
   SlotLocation location = context_.files.slots.LocateValues(number, slot);
   if (!location.found() && context_.options.follow) {
     // The writer may have given the segment its place since.
-    ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore(number));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.Reload(number));
     location = context_.files.slots.LocateValues(number, slot);
   }
   if (!location.found()) [[unlikely]] {

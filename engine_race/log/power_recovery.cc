@@ -25,10 +25,13 @@ namespace {
 // was lost.
 class LogRepair {
  public:
-  LogRepair(const StoreFiles& files, uint32_t bucket, uint64_t synced_watermark, SlotTable* table)
+  // `flush_rows` makes the file of rows durable.
+  LogRepair(const StoreFiles& files, uint32_t bucket, uint64_t synced_watermark,
+            FunctionRef<Status()> flush_rows, SlotTable* table)
       : files_(files),
         bucket_(bucket),
         synced_watermark_(synced_watermark),
+        flush_rows_(flush_rows),
         table_(*table),
         pages_(files, bucket) {}
 
@@ -56,7 +59,8 @@ class LogRepair {
   Status Finish() { return pages_.Finish(); }
 
  private:
-  // Gives a run that lost its row a free row, else gaps of another row.
+  // Gives a run that lost its row a free row, else gaps of another row. A row that the head reaches
+  // has images once it has a place.
   Status GiveRow(uint64_t sequence) {
     // The run ends before the next one that still has its row.
     const auto next = table_.runs().upper_bound(sequence);
@@ -64,9 +68,15 @@ class LogRepair {
     const auto wanted =
         static_cast<uint32_t>(std::min<uint64_t>(table_.row_records(), end - sequence));
     uint32_t index = 0;
-    while (index < table_.rows().size() && !table_.rows()[index].free()) ++index;
+    while (index < table_.rows().size() &&
+           !(table_.rows()[index].free() && files_.slots.HasPlace(bucket_, index))) {
+      ++index;
+    }
     if (index == files_.identity.geometry.rows_per_bucket() && !FindGaps(wanted, &index)) {
       return Status::Full("bucket " + std::to_string(bucket_) + " has no row for its last records");
+    }
+    if (index < table_.rows().size() && !files_.slots.HasPlace(bucket_, index)) {
+      ENGINE_RACE_RETURN_IF_ERROR(PlaceRow(files_, bucket_, index, flush_rows_));
     }
     const bool is_used = index < table_.rows().size() && !table_.rows()[index].free();
     Row row = is_used ? table_.rows()[index] : Row();
@@ -97,6 +107,7 @@ class LogRepair {
   const StoreFiles& files_;
   const uint32_t bucket_;
   const uint64_t synced_watermark_;
+  const FunctionRef<Status()> flush_rows_;
   SlotTable& table_;
   EntryPages pages_;
   Region value_;
@@ -298,8 +309,10 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     const SlotTable& table = (*states)[index].table;
     if (!table.has_rows()) return Status::Ok();
-    return context_.reserve.Write(
-        [&] { return WriteRowsHead(context_.files, index, table.rows().size()); });
+    return context_.reserve.Write([&] {
+      const uint64_t row_end = PlacedRowEnd(context_.files, index, table.rows().size());
+      return WriteRowsHead(context_.files, index, row_end, table.births());
+    });
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   return context_.reserve.Write(
@@ -310,6 +323,7 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
 Status PowerRecovery::WriteRows(uint32_t bucket, const SlotTable& table, size_t row_end) {
   const std::span<const Row> rows = table.rows();
   for (uint32_t index = 0; index < row_end; ++index) {
+    if (rows[index].free() && !context_.files.slots.HasPlace(bucket, index)) continue;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, bucket, index, rows[index]));
   }
   return WriteNewRows(context_.files, bucket, static_cast<uint32_t>(row_end),
@@ -321,7 +335,8 @@ Status PowerRecovery::WriteRows(uint32_t bucket, const SlotTable& table, size_t 
 Status PowerRecovery::RepairLog(uint32_t bucket, const BucketState& state, SlotTable* table,
                                 uint64_t* cut) {
   TailReader reader(context_.files, context_.staging, journal_);
-  LogRepair repair(context_.files, bucket, state.synced_watermark, table);
+  const auto flush_rows = [this] { return writer_.FlushRows(); };
+  LogRepair repair(context_.files, bucket, state.synced_watermark, flush_rows, table);
   ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
   ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
   const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };

@@ -20,7 +20,7 @@ namespace {
 // Whether a segment that holds records has no place.
 bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketState& state,
                          bool trusted) {
-  // Rows whose segment has no place are damaged, and so is their bucket.
+  // Rows without a place are free.
   if (state.damaged || state.table.has_rows()) return false;
   const uint64_t end =
       trusted ? std::max(state.LoggedKeyCount(), state.LoggedValueCount()) : state.synced_watermark;
@@ -37,6 +37,16 @@ bool LacksSegments(const StoreFiles& files, const std::vector<BucketState>& stat
   return false;
 }
 
+// Where the table has lost entries, rows without a place may have held records.
+void NoteLostRows(const SlotFiles& slots, std::vector<BucketState>* states) {
+  for (uint32_t bucket = 0; bucket < states->size(); ++bucket) {
+    BucketState& state = (*states)[bucket];
+    for (size_t row = 0; row < state.table.rows().size(); ++row) {
+      state.damaged = state.damaged || !slots.HasPlace(bucket, row);
+    }
+  }
+}
+
 Status NeedsRecovery(const char* why) {
   return Status(Code::kIncomplete, std::string("the store needs a recovery: ") + why);
 }
@@ -44,17 +54,21 @@ Status NeedsRecovery(const char* why) {
 }  // namespace
 
 // Before any place is given, or erased.
-Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool trusted) {
+Status Recovery::KeepLostSegments(std::vector<BucketState>* found, bool trusted) {
   SlotFiles& slots = context_.files.slots;
-  const bool lost = LacksSegments(context_.files, states, trusted);
+  const bool lacks_entries = slots.has_damage() || (trusted && slots.table().lacks_entries());
+  if (lacks_entries) NoteLostRows(slots, found);
+  const std::vector<BucketState>& states = *found;
+  const bool lost =
+      LacksSegments(context_.files, states, trusted) || (trusted && slots.table().lacks_entries());
   if (lost) {
     Log(context_.options.log, LogLevel::kError,
         slots.table_file().name() +
-            ": segments that hold records have no place there, so these records are lost");
+            ": segments that may hold records have no place there, so these records are lost");
   }
   const auto is_damaged = [](const BucketState& state) { return state.damaged; };
   // A damaged bucket may have lost some, too.
-  if (!lost && !slots.has_damage() && std::none_of(states.begin(), states.end(), is_damaged)) {
+  if (!lost && !lacks_entries && std::none_of(states.begin(), states.end(), is_damaged)) {
     return Status::Ok();
   }
   if (context_.options.read_only) return Status::Ok();
@@ -80,7 +94,7 @@ Status Recovery::Run(bool may_verify) {
   }));
   const char* doubt = DoubtPageCache(context_.files, states);
   if (doubt != nullptr && !may_verify) return NeedsRecovery(doubt);
-  ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
+  ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(&states, doubt == nullptr));
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids(),
                                context_.geometry().value_bytes());
@@ -251,11 +265,14 @@ void Recovery::AdoptTable(uint32_t index, SlotTable table) {
   bucket.durable_row_end = static_cast<uint32_t>(rows.size());
   // Of an earlier adoption, before a doubt was found.
   bucket.free_rows.clear();
+  bucket.bare_rows.clear();
   bucket.row_versions.assign(rows.size(), 0);
   bucket.row_gaps.assign(rows.size(), 0);
   bucket.gap_count = 0;
   for (uint32_t row = 0; row < rows.size(); ++row) {
-    if (rows[row].free()) bucket.free_rows.insert(row);
+    if (rows[row].free()) {
+      (context_.files.slots.HasPlace(index, row) ? bucket.free_rows : bucket.bare_rows).insert(row);
+    }
     bucket.CountGaps(row);
   }
 }

@@ -12,6 +12,7 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/row.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -19,16 +20,17 @@ class RowCodec {
  public:
   RowCodec(uint64_t store_id, uint32_t bucket) : seed_(store_id), where_(uint64_t{bucket} << 32) {}
 
-  // The row end in the low bits, and a hash of it above.
-  format::RowsHead EncodeHead(uint64_t row_end) const {
+  // The row end in the low bits, and a hash of both above.
+  format::RowsHead EncodeHead(uint64_t row_end, uint64_t births) const {
     ENGINE_RACE_ASSERT(row_end >> kRowEndBits == 0);
-    const uint64_t hash =
-        MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15, where_ + 0x2d358dccaa6c78a5);
-    return {hash << kRowEndBits | row_end};
+    const uint64_t hash = MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15,
+                                   where_ + 0x2d358dccaa6c78a5 + births * 0xd6e8feb86659fd93);
+    return {hash << kRowEndBits | row_end, births};
   }
   bool DecodeHead(const format::RowsHead& head, uint64_t* row_end) const {
     *row_end = head.row_end & ((uint64_t{1} << kRowEndBits) - 1);
-    return head.row_end == EncodeHead(*row_end).row_end;
+    return head.births >> format::kBirthBits == 0 &&
+           head.row_end == EncodeHead(*row_end, head.births).row_end;
   }
   format::RowImage Encode(uint32_t index, const Row& row, uint64_t number) const {
     format::RowImage image{};
@@ -47,28 +49,42 @@ class RowCodec {
   format::RowImages EncodeNew(uint32_t index, const Row& row) const {
     return {{Encode(index, row, 2), Encode(index, row, 1)}};
   }
-  // *which: the image that counts, and its number. False: the row is damaged. Zeros are damage: a
-  // row has both images before the head reaches it.
-  bool Find(uint32_t index, const format::RowImages& images, uint32_t* which,
-            uint64_t* number) const {
-    *which = 0;
-    *number = 0;
+  // Those of a place that belongs to no bucket, by the number of its entry in the table.
+  format::RowImages EncodeVacant(uint64_t place_number) const {
+    return Vacant().EncodeNew(static_cast<uint32_t>(place_number), Row());
+  }
+  // What two images say.
+  struct Found {
+    Row row;
+    uint64_t number = 0;  // of the image that counts; 0: both are vacant, and the row is free
+    uint32_t which = 0;
+  };
+  // Images of a row whose place has that number in the table. False: the row is damaged. Zeros are
+  // damage: a place has images before the head reaches its row.
+  bool Find(uint32_t index, uint64_t place_number, const format::RowImages& images,
+            Found* found) const {
+    const auto place = static_cast<uint32_t>(place_number);
+    *found = Found();
+    bool is_vacant = false;
     for (uint32_t i = 0; i < 2; ++i) {
       const format::RowImage& image = images.images[i];
       uint64_t begin = 0;
       uint64_t end = 0;
-      if (!DecodeNumber(index, i, image.begin, &begin) ||
-          !DecodeNumber(index, i, image.end, &end)) {
+      if (!DecodeWord(index, place, i, image.begin, &begin) ||
+          !DecodeWord(index, place, i, image.end, &end)) {
         return false;
       }
+      // It was written half.
       if (begin != end) continue;
-      if (image.hash != HashOf(index, image)) return false;
-      if (begin <= *number) continue;
-      *which = i;
-      *number = begin;
+      const uint64_t hash = begin != 0 ? HashOf(index, image) : Vacant().HashOf(place, image);
+      if (image.hash != hash) return false;
+      is_vacant = is_vacant || begin == 0;
+      if (begin > found->number) *found = {Decode(image), begin, i};
     }
-    return *number != 0;
+    return is_vacant || found->number != 0;
   }
+
+ private:
   static Row Decode(const format::RowImage& image) {
     SlotBits::Words path;
     SlotBits::Words held;
@@ -84,7 +100,8 @@ class RowCodec {
             .moved_at = image.moved_at};
   }
 
- private:
+  RowCodec Vacant() const { return {seed_, format::kNoBucket}; }
+
   static constexpr uint32_t kRowEndBits = 32;
   static constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
   static constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
@@ -103,6 +120,14 @@ class RowCodec {
   bool DecodeNumber(uint32_t index, uint32_t which, uint64_t word, uint64_t* number) const {
     *number = word & ((uint64_t{1} << format::kImageNumberBits) - 1);
     return *number != 0 && *number % 2 == which && word == NumberWord(index, *number);
+  }
+  // Likewise. 0 for one of a vacant image.
+  bool DecodeWord(uint32_t index, uint32_t place, uint32_t which, uint64_t word,
+                  uint64_t* number) const {
+    if (DecodeNumber(index, which, word, number)) return true;
+    const bool is_vacant = Vacant().DecodeNumber(place, which, word, number);
+    *number = 0;
+    return is_vacant;
   }
 
   uint64_t seed_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -53,86 +54,75 @@ bool IsSound(const Row& row, const SlotTable& table) {
           table.rows()[std::prev(next)->second].run_end() <= row.number);
 }
 
-Status FindRow(const StoreFiles& files, uint32_t bucket, uint64_t index, uint64_t* offset) {
-  uint64_t number = 0;
-  if (!files.slots.NumberOf(bucket, index, &number)) {
-    return Status::Corruption("bucket " + std::to_string(bucket) + ": row " +
-                              std::to_string(index) + " has no place");
-  }
-  *offset = files.identity.geometry.RowsOffset(number);
-  return Status::Ok();
-}
-
-// Calls visit(offset, first, count) for rows [begin, end), those in neighbouring places at once.
-template <typename Visit>
-Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_t end,
-               const Visit& visit) {
-  while (begin < end) {
-    uint64_t offset = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, begin, &offset));
-    uint64_t count = 1;
-    uint64_t next = 0;
-    while (begin + count < end && count < kRowsAtOnce &&
-           FindRow(files, bucket, begin + count, &next).ok() &&
-           next == offset + count * sizeof(RowImages)) {
-      ++count;
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(visit(offset, begin, count));
-    begin += count;
-  }
-  return Status::Ok();
-}
-
-// The images of one row that the head reaches, and which of them counts.
-struct FoundRow {
-  uint64_t offset = 0;
-  RowImages images;
-  uint32_t which = 0;
-  uint64_t number = 0;
-};
-
-// kCorruption for a damaged row.
-Status FindImages(const StoreFiles& files, uint32_t bucket, uint32_t index, FoundRow* found) {
-  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &found->offset));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files.rows.Read(&found->images, sizeof(found->images), found->offset));
-  if (CodecOf(files, bucket).Find(index, found->images, &found->which, &found->number)) {
-    return Status::Ok();
-  }
-  return Status::Corruption("bucket " + std::to_string(bucket) + ": row " + std::to_string(index) +
-                            " is damaged");
-}
-
 // Rows of one bucket that lie together in the file.
 struct RowPiece {
   uint32_t bucket = 0;
   uint64_t first = 0;
   uint64_t count = 0;
+  uint64_t number = 0;  // of the first row's place
   uint64_t offset = 0;
 
   uint64_t end_offset() const { return offset + count * sizeof(RowImages); }
 };
 
+// Calls visit(piece) for those of rows [begin, end) that have places, neighbouring ones at once.
+template <typename Visit>
+Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_t end,
+               const Visit& visit) {
+  while (begin < end) {
+    RowPiece piece = {.bucket = bucket, .first = begin, .count = 1};
+    if (files.slots.NumberOf(bucket, begin, &piece.number)) {
+      piece.offset = files.identity.geometry.RowsOffset(piece.number);
+      uint64_t next = 0;
+      while (begin + piece.count < end && piece.count < kRowsAtOnce &&
+             files.slots.NumberOf(bucket, begin + piece.count, &next) &&
+             next == piece.number + piece.count) {
+        ++piece.count;
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(visit(piece));
+    }
+    begin += piece.count;
+  }
+  return Status::Ok();
+}
+
+// kCorruption for a damaged row, and for one without a place.
+Status FindRow(const StoreFiles& files, uint32_t bucket, uint32_t index, uint64_t* offset,
+               RowCodec::Found* found) {
+  const std::string row = "bucket " + std::to_string(bucket) + ": row " + std::to_string(index);
+  uint64_t number = 0;
+  if (!files.slots.NumberOf(bucket, index, &number)) {
+    return Status::Corruption(row + " has no place");
+  }
+  *offset = files.identity.geometry.RowsOffset(number);
+  // Behind the end of the file there are zeros.
+  RowImages images{};
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.ReadSome(&images, sizeof(images), *offset, &read_bytes));
+  const bool is_sound = CodecOf(files, bucket).Find(index, number, images, found);
+  return is_sound ? Status::Ok() : Status::Corruption(row + " is damaged");
+}
+
 // Appends the pieces of the file that have a bucket's rows, up to the head's row end. False: the
-// head is damaged, or leads to segments without a place. No rows: *row_end is kNoRows.
+// head is damaged, or its last row has no place. No rows: *row_end is kNoRows.
 bool FindPieces(const StoreFiles& files, uint32_t bucket, const RowsHead& head, uint64_t* row_end,
                 std::vector<RowPiece>* pieces) {
   if (!CodecOf(files, bucket).DecodeHead(head, row_end)) return false;
   if (*row_end == format::kNoRows) return true;
-  if (*row_end > files.identity.geometry.rows_per_bucket()) return false;
-  const size_t count_before = pieces->size();
-  const Status found =
-      ForRows(files, bucket, 0, *row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
-        pieces->push_back({bucket, first, count, offset});
-        return Status::Ok();
-      });
-  if (!found.ok()) pieces->resize(count_before);
-  return found.ok();
+  if (*row_end > files.identity.geometry.rows_per_bucket() ||
+      (*row_end != 0 && !files.slots.HasPlace(bucket, *row_end - 1))) {
+    return false;
+  }
+  static_cast<void>(ForRows(files, bucket, 0, *row_end, [&](const RowPiece& piece) {
+    pieces->push_back(piece);
+    return Status::Ok();
+  }));
+  return true;
 }
 
-// Reads the rows of neighbouring buckets. Calls begin(bucket, is_whole, row_end) for each, and then
-// visit(piece, images), in the file's order. Images behind the file's end are null. All rows of a
-// whole bucket have places, so `row_end` may size memory.
+// Reads the rows of neighbouring buckets. Calls begin(bucket, is_whole, row_end, births) for each,
+// and then visit(piece, images), in the file's order. Images behind the file's end are null. The
+// last row of a whole bucket has a place, so `row_end` may size memory.
 template <typename Begin, typename Visit>
 Status VisitRows(const StoreFiles& files, uint32_t first_bucket, size_t bucket_count,
                  const Begin& begin, const Visit& visit) {
@@ -143,7 +133,7 @@ Status VisitRows(const StoreFiles& files, uint32_t first_bucket, size_t bucket_c
   for (uint32_t i = 0; i < bucket_count; ++i) {
     uint64_t row_end = 0;
     const bool is_whole = FindPieces(files, first_bucket + i, heads[i], &row_end, &pieces);
-    begin(first_bucket + i, is_whole, row_end);
+    begin(first_bucket + i, is_whole, row_end, heads[i].births);
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const RowPiece& a, const RowPiece& b) { return a.offset < b.offset; });
@@ -170,17 +160,15 @@ Status VisitRows(const StoreFiles& files, uint32_t first_bucket, size_t bucket_c
 }
 
 // Adds rows to those of a bucket. Once it is damaged, no more are added.
-void AddRows(const RowCodec& codec, uint64_t first, std::span<const RowImages> images,
+void AddRows(const RowCodec& codec, const RowPiece& piece, const RowImages* images,
              BucketRows* rows) {
-  for (uint32_t i = 0; i < images.size() && !rows->damaged; ++i) {
-    const auto index = static_cast<uint32_t>(first + i);
-    uint32_t which = 0;
-    uint64_t number = 0;
-    rows->damaged = !codec.Find(index, images[i], &which, &number);
-    if (rows->damaged) return;
-    const Row row = RowCodec::Decode(images[i].images[which]);
-    rows->damaged = !IsSound(row, rows->table);
-    if (!rows->damaged) rows->table.SetRow(index, row);
+  rows->damaged = rows->damaged || images == nullptr;
+  for (uint32_t i = 0; i < piece.count && !rows->damaged; ++i) {
+    const auto index = static_cast<uint32_t>(piece.first + i);
+    RowCodec::Found found;
+    rows->damaged =
+        !codec.Find(index, piece.number + i, images[i], &found) || !IsSound(found.row, rows->table);
+    if (!rows->damaged) rows->table.SetRow(index, found.row);
   }
 }
 
@@ -189,14 +177,19 @@ void AddRows(const RowCodec& codec, uint64_t first, std::span<const RowImages> i
 Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw) {
   *raw = RawRows();
   if (!files.rows.valid()) return Status::Ok();
-  const auto begin = [&](uint32_t /*bucket*/, bool is_whole, uint64_t row_end) {
+  const auto begin = [&](uint32_t /*bucket*/, bool is_whole, uint64_t row_end, uint64_t births) {
     raw->is_whole = is_whole;
     raw->has_rows = is_whole && row_end != format::kNoRows;
-    if (raw->has_rows) raw->images.resize(row_end);
+    raw->births = births;
+    if (!raw->has_rows) return;
+    raw->numbers.assign(row_end, RawRows::kNoPlace);
+    raw->images.resize(row_end);
   };
   return VisitRows(files, bucket, 1, begin, [&](const RowPiece& piece, const RowImages* images) {
     raw->is_whole = raw->is_whole && images != nullptr;
-    if (images != nullptr) std::copy_n(images, piece.count, &raw->images[piece.first]);
+    if (images == nullptr) return;
+    std::iota(&raw->numbers[piece.first], &raw->numbers[piece.first] + piece.count, piece.number);
+    std::copy_n(images, piece.count, &raw->images[piece.first]);
   });
 }
 
@@ -204,29 +197,29 @@ void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, Bu
   *rows = {.table = SlotTable(files.identity.geometry), .damaged = !raw.is_whole};
   if (rows->damaged || !raw.has_rows) return;
   rows->table.BeginRows(0);
-  AddRows(CodecOf(files, bucket), 0, raw.images, rows);
+  rows->table.RaiseBirths(raw.births);
+  for (uint64_t row = 0; row < raw.images.size(); ++row) {
+    if (raw.numbers[row] == RawRows::kNoPlace) continue;
+    AddRows(CodecOf(files, bucket), {bucket, row, 1, raw.numbers[row]}, &raw.images[row], rows);
+  }
 }
 
 Status ReadRows(const StoreFiles& files, uint32_t first_bucket, std::span<BucketRows> buckets) {
   for (BucketRows& rows : buckets) rows = {.table = SlotTable(files.identity.geometry)};
   if (!files.rows.valid()) return Status::Ok();
-  const auto begin = [&](uint32_t bucket, bool is_whole, uint64_t row_end) {
+  const auto begin = [&](uint32_t bucket, bool is_whole, uint64_t row_end, uint64_t births) {
     BucketRows& rows = buckets[bucket - first_bucket];
     rows.damaged = !is_whole;
     if (!is_whole || row_end == format::kNoRows) return;
     rows.table.BeginRows(0);
+    rows.table.RaiseBirths(births);
     rows.table.Reserve(row_end);
   };
-  return VisitRows(
-      files, first_bucket, buckets.size(), begin,
-      [&](const RowPiece& piece, const RowImages* images) {
-        BucketRows& rows = buckets[piece.bucket - first_bucket];
-        if (images == nullptr) {
-          rows.damaged = true;
-        } else {
-          AddRows(CodecOf(files, piece.bucket), piece.first, {images, piece.count}, &rows);
-        }
-      });
+  return VisitRows(files, first_bucket, buckets.size(), begin,
+                   [&](const RowPiece& piece, const RowImages* images) {
+                     AddRows(CodecOf(files, piece.bucket), piece, images,
+                             &buckets[piece.bucket - first_bucket]);
+                   });
 }
 
 Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {
@@ -239,9 +232,10 @@ Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {
 }
 
 Status ReadRow(const StoreFiles& files, uint32_t bucket, uint32_t index, Row* row) {
-  FoundRow found;
-  ENGINE_RACE_RETURN_IF_ERROR(FindImages(files, bucket, index, &found));
-  *row = RowCodec::Decode(found.images.images[found.which]);
+  uint64_t offset = 0;
+  RowCodec::Found found;
+  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset, &found));
+  *row = found.row;
   return Status::Ok();
 }
 
@@ -253,33 +247,61 @@ Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
       files.slots.Give(bucket, first * row_records, rows.size() * row_records));
   const RowCodec codec = CodecOf(files, bucket);
   std::vector<RowImages> images;
-  return ForRows(files, bucket, first, first + rows.size(),
-                 [&](uint64_t offset, uint64_t begin, uint64_t count) {
-                   images.clear();
-                   for (uint64_t i = begin; i < begin + count; ++i) {
-                     images.push_back(codec.EncodeNew(static_cast<uint32_t>(i), rows[i - first]));
-                   }
-                   return files.rows.Write(images.data(), count * sizeof(RowImages), offset);
-                 });
+  return ForRows(files, bucket, first, first + rows.size(), [&](const RowPiece& piece) {
+    images.clear();
+    for (uint64_t i = piece.first; i < piece.first + piece.count; ++i) {
+      images.push_back(codec.EncodeNew(static_cast<uint32_t>(i), rows[i - first]));
+    }
+    return files.rows.Write(images.data(), images.size() * sizeof(RowImages), piece.offset);
+  });
 }
 
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row) {
-  FoundRow found;
-  ENGINE_RACE_RETURN_IF_ERROR(FindImages(files, bucket, index, &found));
+  uint64_t offset = 0;
+  RowCodec::Found found;
+  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset, &found));
   const RowImage image = CodecOf(files, bucket).Encode(index, row, found.number + 1);
-  return files.rows.Write(&image, sizeof(image), found.offset + (1 - found.which) * sizeof(image));
+  return files.rows.Write(&image, sizeof(image), offset + (1 - found.which) * sizeof(image));
 }
 
-Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {
-  // One word: no part of it is written without the rest.
-  const uint64_t word = CodecOf(files, bucket).EncodeHead(row_end).row_end;
-  return files.rows.Write(&word, sizeof(word), files.identity.geometry.RowHeadOffset(bucket));
+Status WriteVacantRow(const StoreFiles& files, uint64_t place_number) {
+  const RowImages images = CodecOf(files, format::kNoBucket).EncodeVacant(place_number);
+  return files.rows.Write(&images, sizeof(images),
+                          files.identity.geometry.RowsOffset(place_number));
+}
+
+Status PlaceRow(const StoreFiles& files, uint32_t bucket, uint32_t index,
+                FunctionRef<Status()> flush) {
+  return files.slots.GivePrepared(bucket, index, [&](uint64_t number) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteVacantRow(files, number));
+    return flush();
+  });
+}
+
+Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end, uint64_t births) {
+  const RowsHead head = CodecOf(files, bucket).EncodeHead(row_end, births);
+  return files.rows.Write(&head, sizeof(head), files.identity.geometry.RowHeadOffset(bucket));
+}
+
+uint64_t PlacedRowEnd(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {
+  while (row_end > 0 && !files.slots.HasPlace(bucket, row_end - 1)) --row_end;
+  return row_end;
 }
 
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
   ENGINE_RACE_ASSERT(table.has_rows());
-  ENGINE_RACE_RETURN_IF_ERROR(WriteNewRows(files, bucket, 0, table.rows()));
-  return WriteRowsHead(files, bucket, table.rows().size());
+  const std::span<const Row> rows = table.rows();
+  const auto is_left_out = [&](uint32_t index) {
+    return rows[index].free() && !files.slots.HasPlace(bucket, index);
+  };
+  for (uint32_t index = 0; index < rows.size();) {
+    const uint32_t first = index;
+    while (index < rows.size() && !is_left_out(index)) ++index;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        WriteNewRows(files, bucket, first, rows.subspan(first, index - first)));
+    if (index == first) ++index;
+  }
+  return WriteRowsHead(files, bucket, PlacedRowEnd(files, bucket, rows.size()), table.births());
 }
 
 Status WriteRowsAgain(const StoreFiles& files) {
@@ -308,7 +330,7 @@ Status CreateRowFile(const StoreFiles& files, mode_t file_mode, io::File* file) 
   const Geometry& geometry = files.identity.geometry;
   std::vector<char> heads(geometry.RowsOffset(0));
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const RowsHead head = CodecOf(files, bucket).EncodeHead(format::kNoRows);
+    const RowsHead head = CodecOf(files, bucket).EncodeHead(format::kNoRows, 0);
     std::memcpy(heads.data() + geometry.RowHeadOffset(bucket), &head, sizeof(head));
   }
   ENGINE_RACE_RETURN_IF_ERROR(file->Write(heads.data(), heads.size(), 0));

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/slot_table.h"
 #include "engine_race/log/store_files.h"
@@ -23,13 +24,18 @@ namespace engine_race {
 
 // The rows of a bucket as the file has them.
 struct RawRows {
-  bool is_whole = true;  // false: the head is damaged, or leads to segments without a place
+  static constexpr uint64_t kNoPlace = ~uint64_t{0};
+
+  bool is_whole = true;  // false: the head is damaged, or its last row has no place
   bool has_rows = false;
+  uint64_t births = 0;  // of the head
+  // By row: the number of its place in the table of segments, and what lies there.
+  std::vector<uint64_t> numbers;
   std::vector<format::RowImages> images;
 
   friend bool operator==(const RawRows& a, const RawRows& b) {
-    return a.is_whole == b.is_whole && a.has_rows == b.has_rows &&
-           a.images.size() == b.images.size() &&
+    return a.is_whole == b.is_whole && a.has_rows == b.has_rows && a.births == b.births &&
+           a.numbers == b.numbers && a.images.size() == b.images.size() &&
            (a.images.empty() || std::memcmp(a.images.data(), b.images.data(),
                                             a.images.size() * sizeof(a.images[0])) == 0);
   }
@@ -49,8 +55,8 @@ Status ReadRows(const StoreFiles& files, uint32_t first_bucket, std::span<Bucket
 
 // Whether the bucket has rows there. True for a head that is damaged, too.
 Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows);
-// Reads one row that the head reaches. kCorruption if it is damaged, also while another process
-// writes it.
+// Reads one row that the head reaches. kCorruption if it is damaged or has no place, also while
+// another process changes it.
 Status ReadRow(const StoreFiles& files, uint32_t bucket, uint32_t index, Row* row);
 
 // Writes rows that the head does not reach, from `first` on. They must be durable before it does:
@@ -61,9 +67,19 @@ Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
 // Writes a row once more. kFull on a full disk, when nothing has changed. kCorruption if the row is
 // damaged.
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row);
-// Says that the bucket has rows, and that those from `row_end` on were never used.
-Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end);
-// Writes all rows of a table and then the head, into a file that does not count yet.
+// A place is to belong to no bucket: what it says of a row is that it is free.
+Status WriteVacantRow(const StoreFiles& files, uint64_t place_number);
+// Gives a free row a place again. What the place says must be durable before it is the row's: that
+// is what `flush` is for. The head is to be written next.
+Status PlaceRow(const StoreFiles& files, uint32_t bucket, uint32_t index,
+                FunctionRef<Status()> flush);
+// Says that the bucket has rows, that those from `row_end` on do not count, and that it has had so
+// many births. The last row before `row_end` has a place.
+Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end, uint64_t births);
+// Behind the last of the first `row_end` rows that has a place.
+uint64_t PlacedRowEnd(const StoreFiles& files, uint32_t bucket, uint64_t row_end);
+// Writes all rows of a table and then the head, into a file that does not count yet. Free rows get
+// no places.
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table);
 
 // Writes the file once more, but for its holes, where there is one. A flush that failed may have

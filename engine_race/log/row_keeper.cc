@@ -15,6 +15,8 @@ namespace {
 
 // Rows that the tail leaves free.
 constexpr uint64_t kMoverRows = 1;
+// A bucket that has fewer rows left than one of so many keeps the places of free ones.
+constexpr uint64_t kKeptShare = 2;
 
 }  // namespace
 
@@ -48,8 +50,17 @@ Status RowKeeper::WriteInFile(uint32_t number, uint32_t index, const Row& row) {
   return context_.reserve.Write([&] { return WriteRow(context_.files, number, index, row); });
 }
 
-Status RowKeeper::WriteHeadInFile(uint32_t number, uint64_t row_end) {
-  return context_.reserve.Write([&] { return WriteRowsHead(context_.files, number, row_end); });
+// The head reaches the last one of the first `row_end` rows that has a place and does not give it
+// back.
+Status RowKeeper::WriteHeadInFile(uint32_t number, uint64_t row_end, uint64_t births) {
+  const std::set<uint32_t>& leaving = context_.buckets[number].leaving_rows;
+  while (true) {
+    row_end = PlacedRowEnd(context_.files, number, row_end);
+    if (row_end == 0 || !leaving.contains(static_cast<uint32_t>(row_end - 1))) break;
+    --row_end;
+  }
+  return context_.reserve.Write(
+      [&] { return WriteRowsHead(context_.files, number, row_end, births); });
 }
 
 // Free rows follow `rows`, to the end of the bucket's segments, so that the next ones need no
@@ -82,7 +93,7 @@ Status RowKeeper::BeginRows(uint32_t number) {
   std::vector<uint32_t> gaps(table.rows().size());
   std::vector<uint64_t> versions(table.rows().size());
   ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, 0, table.rows()));
-  Status begun = Guarded([&] { return WriteHeadInFile(number, table.rows().size()); });
+  Status begun = Guarded([&] { return WriteHeadInFile(number, table.rows().size(), 0); });
   // After other failures the head may count. No row would have the records that come.
   if (!begun.ok() && begun.code() != Code::kFull) context_.latch.Latch(begun);
   ENGINE_RACE_RETURN_IF_ERROR(begun);
@@ -158,7 +169,7 @@ Status RowKeeper::TakeTailRow(uint32_t number) {
 
 uint64_t RowKeeper::TailRowCount(uint32_t number) const {
   const Bucket& bucket = context_.buckets[number];
-  const uint64_t used = bucket.table.rows().size() - bucket.free_rows.size();
+  const uint64_t used = bucket.UsedRowCount();
   const uint64_t free_row_count = FreeRowCount(number);
   return std::min(free_row_count - std::min(free_row_count, kMoverRows),
                   bucket.row_limit - std::min(bucket.row_limit, used));
@@ -181,6 +192,9 @@ Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.table.has_rows());
   if (bucket.table.births() >> format::kSequenceBits != 0) return RegionFull(number);
+  if (bucket.free_rows.empty() && !bucket.bare_rows.empty()) {
+    ENGINE_RACE_RETURN_IF_ERROR(PlaceBareRow(number));
+  }
   if (bucket.free_rows.empty()) {
     const auto fresh = static_cast<uint32_t>(bucket.table.rows().size());
     if (fresh == context_.geometry().rows_per_bucket()) return RegionFull(number);
@@ -200,11 +214,44 @@ Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   if (index >= bucket.durable_row_end) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, index, {Row()}));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1, bucket.table.births()));
   bucket.table.SetRow(index, Row());
   bucket.published_row_end.store(index + 1, std::memory_order_release);
   bucket.free_rows.merge(extended);
   return Status::Ok();
+}
+
+// A follower that has seen these births reads anew where the rows lie.
+Status RowKeeper::PlaceBareRow(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  const uint32_t row = *bucket.bare_rows.begin();
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
+    return PlaceRow(context_.files, number, row, [this] { return writer_.FlushRows(); });
+  }));
+  bucket.table.RaiseBirths(bucket.table.births() + 1);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WriteHeadInFile(number, bucket.table.rows().size(), bucket.table.births()));
+  bucket.free_rows.insert(bucket.bare_rows.extract(row));
+  return Status::Ok();
+}
+
+// The file has these births before any place is given back: the rows that had them may be gone
+// then.
+Status RowKeeper::LeaveFree(uint32_t number, std::vector<uint32_t>* rows) {
+  Bucket& bucket = context_.buckets[number];
+  rows->assign(bucket.free_rows.begin(), bucket.free_rows.end());
+  // None of them can be taken before two flushes are over.
+  const uint64_t others = FreeRowCount(number) - rows->size();
+  if (others < context_.geometry().rows_per_bucket() / kKeptShare) rows->clear();
+  if (rows->empty()) return Status::Ok();
+  bucket.table.RaiseBirths(bucket.table.births() + 1);
+  bucket.leaving_rows.merge(bucket.free_rows);
+  Status written = Guarded(
+      [&] { return WriteHeadInFile(number, bucket.table.rows().size(), bucket.table.births()); });
+  if (written.ok()) return written;
+  for (const uint32_t row : *rows) bucket.free_rows.insert(bucket.leaving_rows.extract(row));
+  rows->clear();
+  return written;
 }
 
 void RowKeeper::ReturnRow(uint32_t number, uint32_t row) noexcept {

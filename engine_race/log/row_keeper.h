@@ -55,9 +55,9 @@ class RowKeeper {
     const Geometry& geometry = context_.geometry();
     const uint64_t used =
         state.table.has_rows()
-            ? state.table.rows().size()
+            ? state.UsedRowCount() + state.leaving_rows.size()
             : RoundUp(state.record_count, geometry.row_records()) / geometry.row_records();
-    return state.free_rows.size() + geometry.rows_per_bucket() - used;
+    return geometry.rows_per_bucket() - used;
   }
   // Under the bucket's lock: a row for moved records. kFull when no more than `kept_count` are
   // free.
@@ -68,6 +68,9 @@ class RowKeeper {
   // or gets another run, is born. The births of others stay as they are, whatever `content` says.
   // After kFull and std::bad_alloc neither says so, after another failure the file may.
   Status Write(uint32_t bucket, uint32_t index, const Row& content);
+  // Under the bucket's lock: the free rows with places are to give these back. *rows: which ones.
+  // They are among leaving_rows then, and the head reaches none of them that is the last row.
+  Status LeaveFree(uint32_t bucket, std::vector<uint32_t>* rows);
   // Under the bucket's lock: the rows are free in the file, durably, and nothing can come to them
   // any more. Moves them out of *rows, and throws nothing.
   void Release(uint32_t bucket, std::set<uint32_t>* rows) {
@@ -97,11 +100,12 @@ class RowKeeper {
   Status TakeTailRow(uint32_t bucket);
   Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
+  Status PlaceBareRow(uint32_t bucket);
   // WriteNewRows, WriteRow and WriteRowsHead, which may use the reserve of space. The first one
   // flushes the rows.
   Status WriteNewInFile(uint32_t bucket, uint32_t first, std::vector<Row> rows);
   Status WriteInFile(uint32_t bucket, uint32_t index, const Row& row);
-  Status WriteHeadInFile(uint32_t bucket, uint64_t row_end);
+  Status WriteHeadInFile(uint32_t bucket, uint64_t row_end, uint64_t births);
 
   LogContext& context_;
   LogWriter& writer_;

@@ -272,11 +272,11 @@ Status RowMover::Settle() {
   std::list<FreedSlots> freed;
   {
     const std::lock_guard<std::mutex> list(mutex_);
-    if (published_.empty() && unsettled_.empty()) return Status::Ok();
+    if (published_.empty() && unsettled_.empty() && !IsReturning()) return Status::Ok();
     published = published_;
     freed.assign(unsettled_.begin(), unsettled_.end());
   }
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
+  if (!published.empty() || !freed.empty()) ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushFound());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
@@ -287,19 +287,25 @@ Status RowMover::Settle() {
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(each.bucket, each.row, row));
   }
   for (const FreedSlots& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
+  std::vector<LeavingRow> leaving;
+  ENGINE_RACE_RETURN_IF_ERROR(LeaveFreeRows(&leaving));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  FreePlaces();
   uint64_t bytes = 0;
   for (const FreedSlots& each : freed) {
     bytes += BytesOf(each);
     context_.buckets[each.bucket].untried_count.fetch_add(1, std::memory_order_relaxed);
   }
-  const std::lock_guard<std::mutex> list(mutex_);
-  published_.erase(published_.begin(),
-                   published_.begin() + static_cast<ptrdiff_t>(published.size()));
-  unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
-  unreleased_.splice(unreleased_.end(), freed);
-  unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  {
+    const std::lock_guard<std::mutex> list(mutex_);
+    published_.erase(published_.begin(),
+                     published_.begin() + static_cast<ptrdiff_t>(published.size()));
+    unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
+    unreleased_.splice(unreleased_.end(), freed);
+    unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  GiveBackPlaces(std::move(leaving));
   return Status::Ok();
 }
 
@@ -345,7 +351,7 @@ bool RowMover::LetGrow(uint32_t number, uint64_t count) {
   bucket.row_limit = ~uint64_t{0};
   if (!bucket.table.has_rows() || !rows_.HasRoom(number, count)) return false;
   const uint64_t row_records = bucket.table.row_records();
-  const uint64_t used = bucket.table.rows().size() - bucket.free_rows.size();
+  const uint64_t used = bucket.UsedRowCount();
   // Each time that it grows a cleaning was in vain.
   bucket.row_limit = used + std::max(count / row_records + 1, used / 16);
   bucket.WakeAwaitingRelease();

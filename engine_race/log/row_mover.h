@@ -11,7 +11,7 @@
 //             file of rows says that the new rows are durable and that the slots hold nothing. It
 //             is flushed.
 //   Release   Once no view, cut or reader can come to the slots, the tail may fill them again. Rows
-//             are punched out.
+//             that hold nothing are punched out. The next Settles give their places back.
 //
 // Thread safety: every call from any thread; a bucket is cleaned by one thread at a time, which has
 // claimed it.
@@ -59,7 +59,9 @@ class RowMover {
         reader_(*reader),
         syncer_(*syncer),
         rows_(context, writer),
-        puncher_(context) {}
+        puncher_(context) {
+    returning_.reserve(context->buckets.size());
+  }
 
   // After recovery: the next Settle settles the moves that an earlier opening has published.
   void AdoptMoves();
@@ -117,8 +119,12 @@ class RowMover {
   bool LetFill(uint32_t bucket, uint64_t count);
   // Gives up slots. Settle and Release do the rest. kOutOfMemory: some were not given up.
   Status Free(std::span<const FreedSlots> freed);
-  // Makes all moves durable that were published before the call, and frees the slots.
+  // Makes all moves durable that were published before the call, and frees the slots. Goes on to
+  // give back the places of free rows, which takes several calls.
   Status Settle();
+  // Whether another Settle would. So many in a row do it for what was released before.
+  static constexpr int kReturnSettles = 2;
+  bool IsReturning() const { return has_leaving_.load(std::memory_order_relaxed); }
   // With the bucket claimed, once in an opening: gives back the space of rows that earlier openings
   // freed and did not release.
   void ReleaseLeftovers(uint32_t bucket);
@@ -152,6 +158,11 @@ class RowMover {
     uint32_t bucket = 0;
     uint32_t row = 0;
   };
+  struct LeavingRow {
+    uint32_t bucket = 0;
+    uint32_t row = 0;
+    SegmentPlace place;
+  };
 
   uint64_t BytesOf(const FreedSlots& freed) const;
   Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records,
@@ -166,6 +177,10 @@ class RowMover {
   Status FreeInFile(const FreedSlots& freed);
   bool ReleaseOne(const FreedSlots& freed) noexcept;
   bool CanRelease(const FreedSlots& freed);
+  void NoteReturning(uint32_t bucket) noexcept;
+  Status LeaveFreeRows(std::vector<LeavingRow>* leaving);
+  void FreePlaces() noexcept;
+  void GiveBackPlaces(std::vector<LeavingRow> leaving) noexcept;
 
   LogContext& context_;
   LogWriter& writer_;
@@ -173,12 +188,16 @@ class RowMover {
   Syncer& syncer_;
   RowKeeper rows_;
   RowPuncher puncher_;
-  std::mutex settle_mutex_;  // one Settle at a time
-  std::mutex mutex_;         // around the three lists
+  std::mutex settle_mutex_;  // one Settle at a time; guards left_
+  // Rows that gave their places back before the next flush.
+  std::vector<LeavingRow> left_;
+  std::mutex mutex_;  // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedSlots> unsettled_;
   std::list<FreedSlots> unreleased_;  // moved from and to without memory
+  std::vector<uint32_t> returning_;   // buckets; it has the capacity for all of them
   // Relaxed everywhere: statistics and hints.
+  std::atomic<bool> has_leaving_{false};
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};
   std::atomic<uint64_t> held_bytes_{0};

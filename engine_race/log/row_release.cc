@@ -74,6 +74,8 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     puncher_.PunchValues(number, index, SlotBits::First(row_records));
     puncher_.PunchKeys(number, index);
   }
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  if (!bucket.free_rows.empty()) NoteReturning(number);
 }
 
 void RowMover::PunchGaps(uint32_t number, uint32_t least_count) noexcept {
@@ -114,6 +116,7 @@ bool RowMover::ReleaseOne(const FreedSlots& freed) noexcept {
       puncher_.PunchKeys(freed.bucket, freed.row);
       lock.lock();
       rows_.Release(freed.bucket, &released_row);
+      NoteReturning(freed.bucket);
     }
     bucket.unreleased.erase(unreleased);
     bucket.emptied.erase(freed.row);

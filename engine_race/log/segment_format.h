@@ -24,9 +24,13 @@ inline constexpr uint64_t kMaxSegmentsPerBucket = kMaxBucketRecords / kPageEntri
 inline constexpr char kSegmentTableName[] = "manifest_segments";
 inline constexpr uint32_t kTablePageSegments = 256;
 inline constexpr uint32_t kNoBucket = 0xffffffff;
-// 16 aligned bytes, so that no disk tears one. All zero: the place was not given to a bucket.
+// Indexes of entries of kNoBucket: the place may hold a segment whose entry was lost, or its bucket
+// has given it back.
+inline constexpr uint32_t kSetAside = 0;
+inline constexpr uint32_t kGivenBack = 1;
+// 16 aligned bytes, so that no disk tears one. All zero: the place was never given to a bucket.
 struct SegmentEntry {
-  uint32_t bucket;  // or kNoBucket: the place may hold a segment whose entry was lost
+  uint32_t bucket;  // or kNoBucket
   // Which row of the bucket, from 0.
   uint32_t index;
   // Of both, the seed id and the entry's number.

@@ -8,6 +8,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/guarded.h"
 
 namespace engine_race {
 namespace {
@@ -18,16 +19,9 @@ constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
 // A bucket gets one segment for each so many that it has, at once. Those not used yet are holes.
 constexpr uint64_t kSegmentsPerGiven = 16;
 constexpr uint64_t kMaxGiven = 64;
-// Entries that are read at once.
-constexpr size_t kEntriesAtOnce = 4096;
-// In how many pieces a large table is written again, at most.
+// Entries that are written again at once, and in how many pieces a large table is, at most.
+constexpr uint64_t kPiece = 4096;
 constexpr uint64_t kMaxPieces = 64;
-
-bool IsHole(const SegmentEntry& entry) {
-  return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
-}
-
-uint64_t WordOf(const SegmentPlace& place) { return uint64_t{place.file + 1} << 32 | place.place; }
 
 }  // namespace
 
@@ -39,7 +33,7 @@ SegmentTable::SegmentTable(const Geometry& geometry, uint64_t seed_id, std::vect
       ends_(geometry.bucket_count) {
   for (const Path& path : paths_) file_count_ += path.file_count;
   given_counts_ = std::vector<std::atomic<uint64_t>>(file_count_);
-  given_.resize(file_count_);
+  states_.resize(file_count_);
   next_.resize(file_count_);
 }
 
@@ -51,120 +45,6 @@ SegmentEntry SegmentTable::EntryOf(uint32_t bucket, uint64_t index, uint64_t num
           Hash64(words, sizeof(words), seed_id_ ^ kEntrySeed)};
 }
 
-template <typename TakeFn>
-Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_count,
-                                 const TakeFn& take) const {
-  std::vector<SegmentEntry> entries(count);
-  size_t read_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(entries.data(), count * sizeof(entries[0]),
-                                              number * sizeof(entries[0]), &read_bytes));
-  *read_count = read_bytes / sizeof(entries[0]);
-  for (size_t i = 0; i < *read_count; ++i) {
-    if (!IsHole(entries[i])) ENGINE_RACE_RETURN_IF_ERROR(take(entries[i], number + i));
-  }
-  return Status::Ok();
-}
-
-// Bounds the length of all lists together, so that a hostile table cannot make them longer.
-// Segments of a bucket go to the paths in turn, as a rule. So one entry of a bucket may stand for a
-// segment on each path: a power loss that cuts the table may leave the entries of one path alone.
-// It may also cut off the last entries of each file. Of a path that was left out before, it may
-// leave more entries than that, which then count as damaged.
-Status SegmentTable::MostListed(uint64_t* most_listed) const {
-  uint64_t size_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
-  *most_listed =
-      size_bytes / sizeof(SegmentEntry) * paths_.size() + file_count_ * kPage + kEntriesAtOnce;
-  return Status::Ok();
-}
-
-Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
-  file_ = &file;
-  *damaged_count = 0;
-  uint64_t most_listed = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
-  const auto is_ready = [](uint32_t) { return Status::Ok(); };
-  const auto take = [&](const SegmentEntry& entry, uint64_t number) {
-    return TakeEntry(entry, number, most_listed, damaged_count, is_ready);
-  };
-  size_t count = kEntriesAtOnce;
-  for (uint64_t number = 0; count == kEntriesAtOnce; number += count) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(number, kEntriesAtOnce, &count, take));
-  }
-  return Status::Ok();
-}
-
-Status SegmentTable::LoadMore(uint32_t bucket, PrepareFn prepare) {
-  uint64_t most_listed = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
-  for (const Path& path : paths_) {
-    ENGINE_RACE_RETURN_IF_ERROR(TakeNew(FileOf(path, bucket), most_listed, prepare));
-  }
-  return Status::Ok();
-}
-
-// Places of a file are given from the lowest one on. So all new ones lie behind those that are
-// known. An entry in front of others may never be read: it is damaged, or its writer could not
-// write it. So the pages behind are read up to the end of the table.
-Status SegmentTable::TakeNew(uint32_t file, uint64_t most_listed, PrepareFn prepare) {
-  uint64_t damaged_count = 0;
-  const auto take = [&](const SegmentEntry& entry, uint64_t number) {
-    return TakeEntry(entry, number, most_listed, &damaged_count, prepare);
-  };
-  size_t count = kPage;
-  for (uint64_t page = NextPlace(file) / kPage; count == kPage; ++page) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        ReadEntries((page * file_count_ + file) * kPage, kPage, &count, take));
-  }
-  return Status::Ok();
-}
-
-uint64_t SegmentTable::NextPlace(uint32_t file) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return next_[file];
-}
-
-Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t most_listed,
-                               uint64_t* damaged_count, PrepareFn prepare) {
-  const uint64_t page = number / kPage;
-  const auto file = static_cast<uint32_t>(page % file_count_);
-  const uint64_t in_file = page / file_count_ * kPage + number % kPage;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  // Of an earlier Load: entries never change.
-  if (IsGiven(file, in_file)) return Status::Ok();
-  const bool set_aside = entry.bucket == format::kNoBucket;
-  // A place that its device does not have is none of this store's.
-  if (in_file >= CapacityOf(file) || (entry.bucket >= geometry_.bucket_count && !set_aside) ||
-      entry.index >= format::kMaxSegmentsPerBucket ||
-      (!set_aside && !MayList(entry.bucket, entry.index, most_listed)) ||
-      entry.check != EntryOf(entry.bucket, entry.index, number).check) {
-    ++*damaged_count;
-    return Status::Ok();
-  }
-  const SegmentPlace place = {file, static_cast<uint32_t>(in_file)};
-  if (set_aside) {
-    Take(place);
-    return Status::Ok();
-  }
-  SegmentPlace other;
-  if (Find(entry.bucket, entry.index, &other)) {
-    return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
-                              " and " + std::to_string(number) + " are of one segment");
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(prepare(place.file));
-  // Lengthen may find no memory. A place that is taken and not published would not be read again.
-  Lengthen(entry.bucket, entry.index + uint64_t{1});
-  Take(place);
-  Publish(entry.bucket, entry.index, place);
-  return Status::Ok();
-}
-
-// Under mutex_. Whether the lists stay short with that segment in them.
-bool SegmentTable::MayList(uint32_t bucket, uint64_t index, uint64_t most_listed) const {
-  const uint64_t end = SegmentEnd(bucket);
-  return listed_count_ - end + std::max(end, index + 1) <= most_listed;
-}
-
 uint64_t SegmentTable::CapacityOf(uint32_t file) const {
   for (const Path& path : paths_) {
     if (file - path.first_file < path.file_count) return path.capacity;
@@ -172,15 +52,34 @@ uint64_t SegmentTable::CapacityOf(uint32_t file) const {
   return 0;
 }
 
-// Notes that a place is given.
-void SegmentTable::Take(const SegmentPlace& place) {
-  std::vector<bool>& given = given_[place.file];
-  if (place.place >= given.size()) given.resize(uint64_t{place.place} + 1);
-  given[place.place] = true;
-  uint64_t& next = next_[place.file];
-  while (next < given.size() && given[next]) ++next;
+// Throws nothing where states_ is long enough, or has the capacity.
+void SegmentTable::Note(const SegmentPlace& place, State state) {
+  std::vector<State>& states = states_[place.file];
+  if (place.place >= states.size()) states.resize(uint64_t{place.place} + 1);
+  const auto change = static_cast<int64_t>(state == State::kGiven) -
+                      static_cast<int64_t>(states[place.place] == State::kGiven);
+  states[place.place] = state;
   // Relaxed: a statistic.
-  given_counts_[place.file].fetch_add(1, std::memory_order_relaxed);
+  given_counts_[place.file].fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed);
+  uint64_t& next = next_[place.file];
+  while (next < states.size() && states[next] == State::kGiven) ++next;
+}
+
+// The first free place of each file may be given.
+void SegmentTable::FindNext() {
+  for (uint32_t file = 0; file < file_count_; ++file) {
+    const std::vector<State>& states = states_[file];
+    const auto free = std::find_if(states.begin(), states.end(),
+                                   [](State state) { return state != State::kGiven; });
+    next_[file] = static_cast<uint64_t>(free - states.begin());
+  }
+}
+
+uint64_t SegmentTable::PlaceEnd(uint32_t file) const {
+  const std::vector<State>& states = states_[file];
+  uint64_t end = states.size();
+  while (end > 0 && states[end - 1] != State::kGiven) --end;
+  return end;
 }
 
 // Makes the list of a bucket at least so long.
@@ -200,11 +99,10 @@ void SegmentTable::Lengthen(uint32_t bucket, uint64_t wanted_length) {
   lists_[bucket].store(owned_lists_.back().get(), std::memory_order_release);
 }
 
-// The list is long enough.
-void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& place) noexcept {
+// The list is long enough. `word` is of a place, or 0 for none.
+void SegmentTable::Publish(uint32_t bucket, uint64_t index, uint64_t word) noexcept {
   // Release, for the acquires in Find and SegmentEnd.
-  lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(WordOf(place),
-                                                                  std::memory_order_release);
+  lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(word, std::memory_order_release);
   const uint64_t end = ends_[bucket].load(std::memory_order_relaxed);
   if (index >= end) {
     listed_count_ += index + 1 - end;
@@ -235,17 +133,16 @@ const SegmentTable::Path* SegmentTable::ChoosePath(uint32_t bucket, uint64_t ind
   return nullptr;
 }
 
-// Neighbouring buckets are in the same files.
+// Neighbouring buckets are in the same files. `alone`: no other segments get places.
 bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint64_t> free_bytes,
-                          SegmentPlace* first, uint64_t* count) {
+                          bool alone, SegmentPlace* first, uint64_t* count) {
   const Path* const path = ChoosePath(bucket, index, free_bytes);
   if (path == nullptr) return false;
   first->file = FileOf(*path, bucket);
   const uint64_t place = next_[first->file];
   first->place = static_cast<uint32_t>(place);
-  const std::vector<bool>& given = given_[first->file];
   // A place on a device is space.
-  const bool looks_ahead = paths_.size() == 1 && path->capacity == format::kMaxFilePlaces;
+  const bool looks_ahead = !alone && paths_.size() == 1 && path->capacity == format::kMaxFilePlaces;
   const uint64_t wanted =
       looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven) : 1;
   // The entries lie in one page, so that they are written as a whole.
@@ -253,7 +150,7 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint6
                                   std::max(geometry_.rows_per_bucket(), index + 1) - index});
   SegmentPlace other;
   *count = 1;
-  while (*count < most && (place + *count >= given.size() || !given[place + *count]) &&
+  while (*count < most && !IsGiven(first->file, place + *count) &&
          !Find(bucket, index + *count, &other)) {
     ++*count;
   }
@@ -261,7 +158,7 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint6
 }
 
 Status SegmentTable::Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of,
-                          HasRoomFn has_room, GrowFn grow) {
+                          HasRoomFn has_room, GrowFn grow, const PrepareFn* prepare) {
   ENGINE_RACE_ASSERT(index < format::kMaxSegmentsPerBucket);
   std::array<uint64_t, kMaxPathCount> free_bytes = {};
   while (true) {
@@ -271,19 +168,47 @@ Status SegmentTable::Give(uint32_t bucket, uint64_t index, FreeBytesFn free_byte
     SegmentPlace first;
     uint64_t count = 0;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       if (Find(bucket, index, &first)) return Status::Ok();
-      if (in_doubt_) return Status::IOError(file_->name() + ": an earlier write of it has failed");
-      if (!Choose(bucket, index, free_bytes, &first, &count)) {
+      if (in_doubt_) return WasInterrupted();
+      if (!Choose(bucket, index, free_bytes, prepare != nullptr, &first, &count)) {
         return Status::Full("no path has room for another segment");
       }
       if (has_room(first.file, first.place + count)) {
-        return GiveChosen(bucket, index, first, count);
+        if (prepare == nullptr) return GiveChosen(bucket, index, first, count);
+        return PrepareAndGive(bucket, index, first, *prepare, &lock);
       }
     }
     // Other calls may take the room; each of them gives a segment.
     ENGINE_RACE_RETURN_IF_ERROR(grow(first.file, first.place + count));
   }
+}
+
+// Under mutex_, which is let go meanwhile.
+Status SegmentTable::PrepareAndGive(uint32_t bucket, uint64_t index, const SegmentPlace& place,
+                                    PrepareFn prepare, std::unique_lock<std::mutex>* lock) {
+  std::vector<State>& states = states_[place.file];
+  const State before = place.place < states.size() ? states[place.place] : State::kNone;
+  // Others may get the places behind it, and no entry in front of theirs is missing.
+  if (before == State::kNone) {
+    states.reserve(uint64_t{place.place} + 1);
+    const uint64_t number = NumberOf(place);
+    const SegmentEntry entry = EntryOf(format::kNoBucket, format::kGivenBack, number);
+    ENGINE_RACE_RETURN_IF_ERROR(WriteEntries({&entry, 1}, number));
+  }
+  Note(place, State::kGiven);
+  Status given;
+  if (before != State::kFreed) {
+    lock->unlock();
+    given = Guarded([&] { return prepare(NumberOf(place)); });
+    lock->lock();
+  }
+  if (given.ok()) given = Guarded([&] { return GiveChosen(bucket, index, place, 1); });
+  if (given.ok()) return given;
+  // Prepared or not, it may be given to others.
+  Note(place, before);
+  next_[place.file] = std::min<uint64_t>(next_[place.file], place.place);
+  return given;
 }
 
 // Under mutex_.
@@ -294,33 +219,59 @@ Status SegmentTable::GiveChosen(uint32_t bucket, uint64_t index, const SegmentPl
   for (uint64_t i = 0; i < count; ++i) entries[i] = EntryOf(bucket, index + i, number + i);
   // What needs memory comes before the write.
   Lengthen(bucket, index + count);
-  given_[first.file].reserve(first.place + count);
-  in_doubt_ = true;
-  Status written =
-      file_->Write(entries.data(), count * sizeof(entries[0]), number * sizeof(entries[0]));
-  // A full disk takes none of a page.
-  in_doubt_ = !written.ok() && written.code() != Code::kFull;
-  if (!written.ok()) return written;
-  unsynced_ = true;
+  states_[first.file].reserve(first.place + count);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteEntries({entries.data(), count}, number));
   for (uint64_t i = 0; i < count; ++i) {
     const SegmentPlace place = {first.file, first.place + static_cast<uint32_t>(i)};
-    Take(place);
-    Publish(bucket, index + i, place);
+    Note(place, State::kGiven);
+    Publish(bucket, index + i, WordOf(place));
   }
   return Status::Ok();
+}
+
+// Under mutex_.
+Status SegmentTable::WriteEntries(std::span<const SegmentEntry> entries, uint64_t number) {
+  if (in_doubt_) return WasInterrupted();
+  in_doubt_ = true;
+  Status written = file_->Write(entries.data(), entries.size_bytes(), number * sizeof(entries[0]));
+  // A full disk takes none of a page.
+  in_doubt_ = !written.ok() && written.code() != Code::kFull;
+  if (written.ok()) unsynced_ = true;
+  return written;
+}
+
+Status SegmentTable::WasInterrupted() const {
+  return Status::IOError(file_->name() + ": an earlier write of it has failed");
+}
+
+Status SegmentTable::GiveBack(uint32_t bucket, uint64_t index, SegmentPlace* place) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool found = Find(bucket, index, place);
+  ENGINE_RACE_ASSERT(found);
+  const uint64_t number = NumberOf(*place);
+  const SegmentEntry entry = EntryOf(format::kNoBucket, format::kGivenBack, number);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteEntries({&entry, 1}, number));
+  Publish(bucket, index, 0);
+  return Status::Ok();
+}
+
+void SegmentTable::Free(const SegmentPlace& place) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Note(place, State::kFreed);
+  next_[place.file] = std::min<uint64_t>(next_[place.file], place.place);
 }
 
 Status SegmentTable::SetAside(uint32_t file, uint64_t place_end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<SegmentPlace> places;
-  for (uint64_t place = next_[file]; place < std::min(place_end, CapacityOf(file)); ++place) {
+  for (uint64_t place = 0; place < std::min(place_end, CapacityOf(file)); ++place) {
     if (!IsGiven(file, place)) places.push_back({file, static_cast<uint32_t>(place)});
   }
-  for (const SegmentPlace& place : places) Take(place);
+  for (const SegmentPlace& place : places) Note(place, State::kGiven);
   if (!places.empty()) unsynced_ = true;
   for (const SegmentPlace& place : places) {
     const uint64_t number = NumberOf(place);
-    const SegmentEntry entry = EntryOf(format::kNoBucket, 0, number);
+    const SegmentEntry entry = EntryOf(format::kNoBucket, format::kSetAside, number);
     ENGINE_RACE_RETURN_IF_ERROR(file_->Write(&entry, sizeof(entry), number * sizeof(entry)));
   }
   return Status::Ok();
@@ -339,14 +290,12 @@ void SegmentTable::ForEachGiven(const Visit& visit) const {
 Status SegmentTable::WriteAgain() {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t place_end = 0;
-  for (uint32_t file = 0; file < file_count_; ++file) {
-    place_end = std::max(place_end, PlaceEnd(file));
-  }
+  for (const std::vector<State>& states : states_) place_end = std::max(place_end, states.size());
   const uint64_t number_end = (place_end + kPage - 1) / kPage * file_count_ * kPage;
   unsynced_ = true;
   // All segments are looked at for each piece, so there are few pieces.
   const uint64_t at_once =
-      std::max<uint64_t>(kEntriesAtOnce, number_end / kMaxPieces / kPage * kPage + kPage);
+      std::max<uint64_t>(kPiece, number_end / kMaxPieces / kPage * kPage + kPage);
   std::vector<SegmentEntry> entries(at_once);
   for (uint64_t first = 0; first < number_end; first += at_once) {
     // The file has what memory has, and damaged entries. But it may be memory alone that still has
@@ -359,6 +308,13 @@ Status SegmentTable::WriteAgain() {
     ForEachGiven([&](uint32_t bucket, uint64_t index, uint64_t number) {
       if (number - first < at_once) entries[number - first] = EntryOf(bucket, index, number);
     });
+    for (uint64_t number = first; number < std::min(first + at_once, number_end); ++number) {
+      const SegmentPlace place = PlaceOf(number);
+      SegmentEntry& entry = entries[number - first];
+      if (IsHole(entry) && place.place < states_[place.file].size()) {
+        entry = EntryOf(format::kNoBucket, format::kGivenBack, number);
+      }
+    }
     for (uint64_t i = 0; i < at_once; i += kPage) {
       const SegmentEntry* const page = &entries[i];
       // Holes stay holes: the disk may be full.
@@ -383,6 +339,8 @@ Status SegmentTable::Flush() {
   flush_failed_ = true;
   ENGINE_RACE_RETURN_IF_ERROR(file_->DataSync());
   flush_failed_ = false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!std::exchange(has_flushed_, true)) FindNext();
   return Status::Ok();
 }
 

@@ -13,13 +13,6 @@
 #include "engine_race/log/file_part.h"
 
 namespace engine_race {
-namespace {
-
-// Files grow by one of so many segments that they have, so that most segments find them large
-// enough.
-constexpr uint64_t kSegmentsPerGrown = 32;
-
-}  // namespace
 
 void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths,
                      io::Caching caching) {
@@ -82,10 +75,10 @@ Status SlotFiles::OpenUsed(bool read_only) {
   return Status::Ok();
 }
 
-Status SlotFiles::LoadMore(uint32_t bucket) {
+Status SlotFiles::Reload(uint32_t bucket) {
   const std::lock_guard<std::mutex> lock(*load_mutex_);
   // Other threads read the places as soon as they can be found.
-  return table_->LoadMore(bucket, [this](uint32_t file) { return Open(file); });
+  return table_->Reload(bucket, [this](uint32_t file) { return Open(file); });
 }
 
 void SlotFiles::CloseUnused() {
@@ -162,7 +155,9 @@ Status SlotFiles::ForEachPiece(const Files& files, uint32_t bucket, uint64_t slo
   return Status::Ok();
 }
 
-Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+// Calls give(free_bytes_of, has_room, grow): see SegmentTable.
+template <typename GiveFn>
+Status SlotFiles::GiveIn(const GiveFn& give) const {
   const auto free_bytes_of = [this](size_t path) { return FreeBytes(path); };
   const auto has_room = [this](uint32_t file, uint64_t place_count) {
     return HasRoom(file, place_count);
@@ -174,15 +169,27 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
     const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
     return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
   };
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const uint64_t segment = slot / geometry_.row_records();
-    SegmentPlace place;
-    if (!table_->Find(bucket, segment, &place)) {
-      ENGINE_RACE_RETURN_IF_ERROR(table_->Give(bucket, segment, free_bytes_of, has_room, grow));
+  return give(free_bytes_of, has_room, grow);
+}
+
+Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+  return GiveIn([&](auto free_bytes_of, auto has_room, auto grow) {
+    for (const uint64_t end = slot + slot_count; slot < end;) {
+      const uint64_t row = slot / geometry_.row_records();
+      if (!HasPlace(bucket, row)) {
+        ENGINE_RACE_RETURN_IF_ERROR(table_->Give(bucket, row, free_bytes_of, has_room, grow));
+      }
+      slot = (row + 1) * geometry_.row_records();
     }
-    slot = (segment + 1) * geometry_.row_records();
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
+}
+
+Status SlotFiles::GivePrepared(uint32_t bucket, uint64_t row,
+                               SegmentTable::PrepareFn prepare) const {
+  return GiveIn([&](auto free_bytes_of, auto has_room, auto grow) {
+    return table_->GivePrepared(bucket, row, free_bytes_of, has_room, grow, prepare);
+  });
 }
 
 // If the file system does not tell, the path counts as having space. A write that finds none fails.
@@ -195,9 +202,9 @@ uint64_t SlotFiles::FreeBytes(size_t path) const {
   return free_bytes;
 }
 
-bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const {
+bool SlotFiles::NumberOf(uint32_t bucket, uint64_t row, uint64_t* number) const {
   SegmentPlace place;
-  if (!table_->Find(bucket, segment, &place)) return false;
+  if (!table_->Find(bucket, row, &place)) return false;
   *number = table_->NumberOf(place);
   return true;
 }
@@ -209,27 +216,6 @@ uint64_t SlotFiles::PlacedEnd(uint32_t bucket, uint64_t slot, uint64_t end) cons
     slot += row_records - slot % row_records;
   }
   return slot;
-}
-
-Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
-  ENGINE_RACE_RETURN_IF_ERROR(Open(file));
-  if (HasRoom(file, place_count)) return Status::Ok();
-  const uint64_t more = grows_exactly_ ? 0 : place_count / kSegmentsPerGrown;
-  const Status grown = GrowTo(file, place_count + more);
-  // Some limit may leave room for no more than that.
-  return grown.code() == Code::kFull ? GrowTo(file, place_count) : grown;
-}
-
-Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
-  if (!IsDevice(file)) {
-    const uint64_t value_bytes = room * geometry_.segment_value_bytes();
-    ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(value_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Truncate(value_bytes));
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Truncate(room * geometry_.segment_key_bytes()));
-  // Release, for HasRoom.
-  growths_[file].room.store(room, std::memory_order_release);
-  return Status::Ok();
 }
 
 Status SlotFiles::Read(const Files& files, uint32_t bucket, uint64_t slot, uint64_t slot_count,

@@ -48,8 +48,8 @@ class SlotFiles {
   // Opens the files that have segments, and, from then on, each file that gets its first one.
   // Unless `read_only`, files that a power loss has left short get the size of what they hold.
   Status OpenUsed(bool read_only);
-  // In a store that only reads: takes the segments that another process has given to this bucket.
-  Status LoadMore(uint32_t bucket);
+  // In a store that only reads: takes the places over that another process has given this bucket.
+  Status Reload(uint32_t bucket);
   // Closes files that a creation has made and not used.
   void CloseUnused();
   bool is_open(uint32_t file) const {
@@ -70,6 +70,11 @@ class SlotFiles {
   // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
   // room. kOutOfMemory: also when there is no descriptor for a file.
   Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
+  // Gives one row its place. See SegmentTable::GivePrepared.
+  Status GivePrepared(uint32_t bucket, uint64_t row, SegmentTable::PrepareFn prepare) const;
+  // Files whose last places are free get shorter, if that is worth a call: by a part of their size,
+  // or, with `exactly`, by all of that. A failure costs space and nothing else.
+  void CutFreeEnds(bool exactly) const noexcept;
   // No slot of the bucket from this one on has a place.
   uint64_t SlotEnd(uint32_t bucket) const {
     return table_->SegmentEnd(bucket) * geometry_.row_records();
@@ -80,8 +85,12 @@ class SlotFiles {
   const std::string& NameOf(const SlotLocation& location) const {
     return location.found() ? location.file->name() : table_file_->name();
   }
-  // *number: of the segment's entry in the table; see SegmentTable. False: it has no place.
-  bool NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const;
+  // *number: of the row's entry in the table; see SegmentTable. False: it has no place.
+  bool NumberOf(uint32_t bucket, uint64_t row, uint64_t* number) const;
+  bool HasPlace(uint32_t bucket, uint64_t row) const {
+    SegmentPlace place;
+    return table_->Find(bucket, row, &place);
+  }
 
   // Reads values, each into Geometry::slot_bytes, or whole pages of entries, of neighbouring slots,
   // wherever they lie. Unverified. Slots that were never written read as zeros or as anything
@@ -158,6 +167,8 @@ class SlotFiles {
   // Of a value file; perhaps none.
   Blocks WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
   bool IsNeeded(uint32_t file) const;
+  template <typename GiveFn>
+  Status GiveIn(const GiveFn& give) const;
   bool HasRoom(uint32_t file, uint64_t place_count) const {
     // Acquire, of the release in GrowTo and Open: the file is open.
     return place_count <= growths_[file].room.load(std::memory_order_acquire);
@@ -165,10 +176,11 @@ class SlotFiles {
   // Of the path with that number. The largest number for a device, whose places are space, and
   // where the file system does not tell.
   uint64_t FreeBytes(size_t path) const;
-  // By an opening's thread, under the growth's mutex, or in a store that only reads by LoadMore.
+  // By an opening's thread, under the growth's mutex, or in a store that only reads by Reload.
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
   Status GrowTo(uint32_t file, uint64_t room) const;
+  Status Resize(uint32_t file, uint64_t room) const;
   Status ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const;
 
   Geometry geometry_;
@@ -184,7 +196,7 @@ class SlotFiles {
   // On the heap: the table keeps its address when the store's files are moved.
   std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
   std::unique_ptr<SegmentTable> table_;
-  std::unique_ptr<std::mutex> load_mutex_ = std::make_unique<std::mutex>();  // of LoadMore
+  std::unique_ptr<std::mutex> load_mutex_ = std::make_unique<std::mutex>();  // of Reload
   bool has_damage_ = false;
   // So that the next opening finds no places to set aside that were never given.
   bool grows_exactly_ = false;

@@ -64,6 +64,8 @@ class SlotTable {
 
   // Births so far.
   uint64_t births() const { return births_; }
+  // There were at least so many.
+  void RaiseBirths(uint64_t births) { births_ = std::max(births_, births); }
   // The first birth of a new era.
   uint64_t NextEra() const { return (births_ / kEraBirths + 1) * kEraBirths; }
   // Whether both are births of one era.

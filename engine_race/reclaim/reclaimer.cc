@@ -186,7 +186,7 @@ void Reclaimer::Run() noexcept {
       std::unique_lock lock(mutex_);
       look_again_ = false;
       const bool has_waiting = dirty_.has_aside() || log_.mover().unsettled_bytes() != 0 ||
-                               log_.mover().unreleased_bytes() != 0;
+                               log_.mover().unreleased_bytes() != 0 || log_.mover().IsReturning();
       const auto is_wanted = [this] { return stop_ || !dirty_.empty(); };
       if (has_waiting) {
         const bool is_woken = work_.wait_for(lock, kSettleDelay, is_wanted);
@@ -337,6 +337,11 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
   const Status settled = mover.Settle();
   if (done.ok()) done = settled;
   ReleaseAll(kMaxReleaseThreads);
+  // Of what was released last. Cuts and full buckets keep their places.
+  for (int i = 0; i < RowMover::kReturnSettles && done.ok() && mover.IsReturning(); ++i) {
+    done = mover.Settle();
+  }
+  log_.slots().CutFreeEnds(/*exactly=*/true);
   // Of rows that were left alone. A hole costs more than it wins where each takes a few slots.
   const uint32_t least_count = SparseCount(log_.geometry().row_records());
   for (const uint32_t bucket : compacted) {

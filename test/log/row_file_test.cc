@@ -31,7 +31,9 @@ class RowFileTest : public ::testing::Test {
     // With random ids a damaged word would pass its check by chance, in one run of many.
     files_.identity.store_id = 4711;
     for (uint32_t bucket = 0; bucket < geometry().bucket_count; ++bucket) {
-      ASSERT_TRUE(WriteRowsHead(files_, bucket, format::kNoRows).ok());
+      ASSERT_TRUE(WriteRowsHead(files_, bucket, format::kNoRows, 0).ok());
+      // Those of FullTable, and none is lost because it is free.
+      ASSERT_TRUE(files_.slots.Give(bucket, 0, 6 * geometry().row_records()).ok());
     }
   }
 
@@ -184,7 +186,7 @@ TEST_F(RowFileTest, RowsWithoutAHeadDoNotCount) {
 }
 
 TEST_F(RowFileTest, AHeadOfNoRowsIsNoHeadOfZeros) {
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 0).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 0, 0).ok());
   const SlotTable found = SoundTable();
   EXPECT_TRUE(found.has_rows());
   EXPECT_TRUE(found.rows().empty());
@@ -192,9 +194,9 @@ TEST_F(RowFileTest, AHeadOfNoRowsIsNoHeadOfZeros) {
 
 TEST_F(RowFileTest, ARowThatWasNeverWrittenIsDamage) {
   ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(5), Row()}));
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 2).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 2, 0).ok());
   EXPECT_FALSE(IsDamaged());
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 3).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 3, 0).ok());
   EXPECT_TRUE(IsDamaged());
   EXPECT_EQ(WriteRow(files_, kBucket, 2, RunRow(500)).code(), Code::kCorruption);
   ASSERT_NO_FATAL_FAILURE(WriteNew(2, {Row()}));
@@ -318,9 +320,9 @@ TEST_F(RowFileTest, TwoRowsWithOneRunAreDamage) {
 TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   const uint64_t row_count = geometry().rows_per_bucket();
   ASSERT_NO_FATAL_FAILURE(WriteNew(0, std::vector<Row>(row_count)));
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count, 0).ok());
   EXPECT_FALSE(IsDamaged());
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1, 0).ok());
   // Also where they have places.
   ASSERT_NO_FATAL_FAILURE(WriteNew(static_cast<uint32_t>(row_count), {Row()}));
   EXPECT_TRUE(IsDamaged()) << "rows behind the bucket";
@@ -329,7 +331,7 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
 // The check of a head does not depend on the table of segments.
 TEST_F(RowFileTest, RowsWithoutAPlaceTakeNoMemory) {
   ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(5), Row()}));
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, geometry().rows_per_bucket()).ok());
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, geometry().rows_per_bucket(), 0).ok());
   static size_t most_bytes;
   most_bytes = 0;
   const WatchMemory watch([](size_t size) { most_bytes = std::max(most_bytes, size); });
@@ -344,7 +346,7 @@ TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
   StoreFiles files;
   ASSERT_NO_FATAL_FAILURE(OpenWithRows(options, dir.path(), &files));
   ASSERT_EQ(files.identity.geometry.row_records(), 128u);
-  ASSERT_TRUE(WriteRowsHead(files, 0, 1).ok());
+  ASSERT_TRUE(WriteRowsHead(files, 0, 1, 0).ok());
   BucketRows found{.table = {}, .damaged = true};
   Row row = {.kind = RowKind::kUsed, .held = SlotBits::First(128)};
   ASSERT_TRUE(WriteNewRows(files, 0, 0, {&row, 1}).ok());

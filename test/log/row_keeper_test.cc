@@ -204,7 +204,7 @@ TEST_F(RowKeeperTest, AHeadThatFindsTheDiskFullDoesNotCount) {
     const bool is_head = call->kind == CallKind::kPwrite && call->offset == 0 &&
                          PathOf(*call).ends_with(format::kRowsName);
     if (!is_head) return call->Proceed();
-    if (call->size > sizeof(uint64_t)) {
+    if (call->size > sizeof(format::RowsHead)) {
       call->size /= 2;
       EXPECT_GT(call->Proceed(), 0);
     }

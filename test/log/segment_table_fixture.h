@@ -46,6 +46,13 @@ class SegmentTableTest : public testing::Test {
     };
     return table_->Give(bucket, index, FreeBytesOf(), has_room, grow);
   }
+  // Gives a row's place back, so that others may have it.
+  void TakeBack(uint32_t bucket, uint64_t index) {
+    SegmentPlace place;
+    ASSERT_TRUE(table_->GiveBack(bucket, index, &place).ok());
+    ASSERT_TRUE(table_->Flush().ok());
+    table_->Free(place);
+  }
   // Free space of each path; without an entry it is large.
   std::function<uint64_t(size_t)> FreeBytesOf() {
     return [this](size_t path) {

@@ -180,11 +180,14 @@ TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
   ASSERT_TRUE(file_.Write(&none, sizeof(none), sizeof(none)).ok());
   ASSERT_TRUE(Load().ok());
   EXPECT_EQ(damaged_count_, 0U);
+  EXPECT_TRUE(table_->lacks_entries());
+  ASSERT_TRUE(table_->Flush().ok());
   ASSERT_TRUE(Give(1, 0).ok());
   SegmentPlace place;
   ASSERT_TRUE(table_->Find(1, 0, &place));
   EXPECT_EQ(place.place, 1U);
   ASSERT_TRUE(Load().ok());
+  EXPECT_FALSE(table_->lacks_entries());
   ASSERT_TRUE(table_->SetAside(0, 4).ok());
   ASSERT_TRUE(Give(0, 1).ok());
   ASSERT_TRUE(table_->Find(0, 1, &place));
@@ -197,6 +200,22 @@ TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
   ASSERT_TRUE(Give(0, 4).ok());
   ASSERT_TRUE(table_->Find(0, 4, &place));
   EXPECT_EQ(place.place, 100U);
+}
+
+// The lost entry may come back with the next loss of power.
+TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAfterAFlush) {
+  for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
+  const format::SegmentEntry none{};
+  ASSERT_TRUE(file_.Write(&none, sizeof(none), sizeof(none)).ok());
+  ASSERT_TRUE(Load().ok());
+  ASSERT_TRUE(Give(1, 0).ok());
+  SegmentPlace place;
+  ASSERT_TRUE(table_->Find(1, 0, &place));
+  EXPECT_EQ(place.place, 4U);
+  // It does not look lost for ever.
+  ASSERT_TRUE(table_->WriteAgain().ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_FALSE(table_->lacks_entries());
 }
 
 // After a failed flush the kernel may drop pages that it holds for clean.
