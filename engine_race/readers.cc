@@ -198,9 +198,14 @@ void Readers::ReadMaps(uint32_t bucket) const {
   const auto read_at = [&read](const SlotLocation& location) {
     if (location.found()) read(location.file->fd(), location.offset);
   };
+  // Of the first row that has a place.
+  uint64_t slot = 0;
+  while (slot < log_.slots().SlotEnd(bucket) && !log_.slots().LocateKeys(bucket, slot).found()) {
+    slot += log_.geometry().row_records();
+  }
   // Restoring the bucket takes its last entry, which is staged as a rule.
   log_.reader().PrefetchStagedKeys(bucket, 1);
-  read_at(log_.slots().LocateKeys(bucket, 0));
+  read_at(log_.slots().LocateKeys(bucket, slot));
   for (uint32_t number = 0; number < format::kIndexFileCount; ++number) {
     UniqueFd fd;
     uint64_t size_bytes = 0;
@@ -210,7 +215,7 @@ void Readers::ReadMaps(uint32_t bucket) const {
     if (!opened.ok() || !sys::FileSize(fd.get(), &size_bytes).ok()) continue;
     for (uint64_t part = 0; part < kMapParts; ++part) read(fd.get(), size_bytes / kMapParts * part);
   }
-  read_at(log_.slots().LocateValues(bucket, 0));
+  read_at(log_.slots().LocateValues(bucket, slot));
 }
 
 // Without frames everything works, from the log.

@@ -194,7 +194,7 @@ TEST_F(CheckpointTest, NoFileGrowsPastTheLimitOfTheProcess) {
               auto store = OpenStore(source(), TinyOptions());
               Contents contents;
               Change(store.get(), 0, 500, &contents);
-              const rlimit limit = {uint64_t{1} << 20, RLIM_INFINITY};
+              const rlimit limit = {uint64_t{1} << 18, RLIM_INFINITY};
               if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
               // SIGXFSZ would end this process.
               if (store->Checkpoint(target()).code() != Code::kFull) return 3;

@@ -131,11 +131,12 @@ MetadataState CompareRows(const BaseStore& base, const std::string& damaged, uin
     return offset + kWordBytes <= damaged.size() &&
            damaged.compare(offset, kWordBytes, std::string(kWordBytes, '\0')) == 0;
   };
-  if (!was_once(head, kWordBytes)) return MetadataState::kUnreadable;
-  const bool is_own_head = is_at(sound, head, kWordBytes);
+  if (!was_once(head, sizeof(format::RowsHead))) return MetadataState::kUnreadable;
+  const bool is_own_head = is_at(sound, head, sizeof(format::RowsHead));
   MetadataState state = is_own_head ? MetadataState::kSame : MetadataState::kOther;
   std::vector<uint64_t> images;
   for (uint32_t row = 0; row < base.layout.table(bucket).rows().size(); ++row) {
+    if (!base.layout.HasPlace(bucket, row)) continue;
     const uint64_t offset = base.layout.RowOffset(bucket, row);
     images.insert(images.end(), {offset, offset + sizeof(format::RowImage)});
   }
