@@ -38,7 +38,8 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
       &files->counts);
   add(format::kStagingKeysName, geometry.staging_keys_bytes(), io::Caching::kBuffered,
       &files->staged_keys);
-  add(format::kStagingValuesName, geometry.staging_values_bytes(), io::Caching::kBuffered,
+  // It grows as the extra places are used.
+  add(format::kStagingValuesName, geometry.staging_base_values_bytes(), io::Caching::kBuffered,
       &files->staged_values);
   if (files->identity.has_rows) {
     add(format::kRowsName, geometry.RowsOffset(0), io::Caching::kBuffered, &files->rows);

@@ -53,7 +53,7 @@ class RowCodec {
   format::RowImages EncodeVacant(uint64_t place_number) const {
     return Vacant().EncodeNew(static_cast<uint32_t>(place_number), Row());
   }
-  // What two images say.
+  // The content of a row, by its two images.
   struct Found {
     Row row;
     uint64_t number = 0;  // of the image that counts; 0: both are vacant, and the row is free

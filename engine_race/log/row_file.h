@@ -69,8 +69,8 @@ Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row);
 // A place is to belong to no bucket: what it says of a row is that it is free.
 Status WriteVacantRow(const StoreFiles& files, uint64_t place_number);
-// Gives a free row a place again. What the place says must be durable before it is the row's: that
-// is what `flush` is for. The head is to be written next.
+// Gives a free row a place again. Before that, the place gets vacant images, and `flush` makes the
+// file of rows durable. The head is to be written next.
 Status PlaceRow(const StoreFiles& files, uint32_t bucket, uint32_t index,
                 FunctionRef<Status()> flush);
 // Says that the bucket has rows, that those from `row_end` on do not count, and that it has had so

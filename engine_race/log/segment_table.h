@@ -117,7 +117,7 @@ class SegmentTable {
   }
 
   // Writes the whole table once more. A flush that failed may have left pages that the kernel holds
-  // for clean and no disk has. What lacks_entries() tells of are free places from here on.
+  // for clean and no disk has. Places whose entries are missing are free from here on.
   Status WriteAgain();
   // Returns when every place that was given before the call outlives power loss. After a failure
   // every later call fails.

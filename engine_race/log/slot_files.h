@@ -72,8 +72,8 @@ class SlotFiles {
   Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   // Gives one row its place. See SegmentTable::GivePrepared.
   Status GivePrepared(uint32_t bucket, uint64_t row, SegmentTable::PrepareFn prepare) const;
-  // Files whose last places are free get shorter, if that is worth a call: by a part of their size,
-  // or, with `exactly`, by all of that. A failure costs space and nothing else.
+  // Files whose last places are free get shorter. Without `exactly`, only if these are a larger part
+  // of the file. A failure costs space and nothing else.
   void CutFreeEnds(bool exactly) const noexcept;
   // No slot of the bucket from this one on has a place.
   uint64_t SlotEnd(uint32_t bucket) const {

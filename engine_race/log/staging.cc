@@ -57,6 +57,15 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return written.Prefixed(file.name() + ": ");
 }
 
+// With zeros behind the end of the file. It may end in the last place that is used, and a loss of
+// power may have left it shorter.
+Status ReadPadded(const io::File& file, void* buffer, size_t size, uint64_t offset) {
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(buffer, size, offset, &read_bytes));
+  std::memset(static_cast<char*>(buffer) + read_bytes, 0, size - read_bytes);
+  return Status::Ok();
+}
+
 bool IsStreamed(uint32_t value_bytes) {
   return value_bytes >= kLeastStreamedBytes && value_bytes % kCacheLineBytes == 0;
 }
@@ -352,7 +361,7 @@ Status Staging::ReadFull(uint32_t bucket, const FullGroup& full, bool by_pread,
   }
   ENGINE_RACE_RETURN_IF_ERROR(group_buffers_.Take(placement_, buffer));
   *group = buffer->data();
-  return place.area.file.Read(buffer->data(), place.area.group_bytes, place.offset);
+  return ReadPadded(place.area.file, buffer->data(), place.area.group_bytes, place.offset);
 }
 
 bool Staging::HasPlace(LaneKind kind, uint32_t places_word, uint64_t sequence) const {
@@ -368,8 +377,8 @@ Status Staging::Read(LaneKind kind, uint32_t bucket, uint32_t places_word, uint6
   const uint64_t index = sequence % group_records;
   ENGINE_RACE_ASSERT(index + count <= group_records);
   const uint32_t place = PlaceInWord(places_word, sequence / group_records);
-  return area.file.Read(buffer, count * area.record_bytes,
-                        geometry_.PlaceOffset(kind, bucket, place) + index * area.record_bytes);
+  return ReadPadded(area.file, buffer, count * area.record_bytes,
+                    geometry_.PlaceOffset(kind, bucket, place) + index * area.record_bytes);
 }
 
 void Staging::PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const {

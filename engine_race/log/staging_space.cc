@@ -17,11 +17,14 @@ namespace {
 // The smallest blocks of file systems whose files are mapped.
 constexpr uint64_t kSmallestBlockBytes = 512;
 
-// Writes the same bytes once more, so that they get their space, or the error that there is none.
+// Writes the same bytes once more, or zeros behind the end, so that they get their space, or the error that there is none.
 Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
   std::array<char, Staging::kPageBytes> page;
   for (uint64_t done = 0; done < size; done += Staging::kPageBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), Staging::kPageBytes, offset + done));
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        file.ReadSome(page.data(), Staging::kPageBytes, offset + done, &read_bytes));
+    std::fill(page.begin() + static_cast<ptrdiff_t>(read_bytes), page.end(), '\0');
     ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), Staging::kPageBytes, offset + done));
   }
   return Status::Ok();

@@ -111,6 +111,29 @@ TEST_F(DeviceStoreTest, FullAtTheEndOfTheDevice) {
   }
 }
 
+// A window of keys moves over all buckets. Each fills half of the device, and gives it back.
+TEST_F(DeviceStoreTest, WhatOneBucketGivesBackAnotherTakes) {
+  options_.paths = {first_.path()};
+  MustOpen();
+  constexpr uint64_t kCount = kDeviceBytes / 2 / kValueBytes;
+  for (uint64_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
+    const auto key_of = [&](uint64_t i) { return KeyBytes((bucket << 61) + i); };
+    for (uint64_t i = 0; i < kCount; ++i) {
+      const Status status = store_->Write(key_of(i).view(), ValueOf(i, bucket));
+      ASSERT_TRUE(status.ok()) << bucket << ", " << i << ": " << status.ToString();
+    }
+    if (bucket % 2 == 0) Reopen();
+    std::string value;
+    for (uint64_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(store_->Read(key_of(i).view(), &value).ok());
+      ASSERT_EQ(value, ValueOf(i, bucket));
+      ASSERT_TRUE(store_->Delete(key_of(i).view()).ok());
+    }
+    ASSERT_TRUE(store_->Compact().ok());
+  }
+  EXPECT_EQ(Verify(Code::kOk).record_count, 0u);
+}
+
 TEST_F(DeviceStoreTest, WhatLayInALostSegmentIsAnErrorAndNothingElse) {
   MustOpen();
   Write(0, kKeys, 1);
