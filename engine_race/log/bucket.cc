@@ -49,6 +49,10 @@ bool Bucket::FindIdleGroup(FullGroup* full) const {
   return false;
 }
 
+uint64_t Bucket::UsedRowCount() const {
+  return table.rows().size() - free_rows.size() - bare_rows.size() - leaving_rows.size();
+}
+
 bool Bucket::Adopt(const Geometry& geometry, const BucketState& state) {
   // Staging::ReadCounts calls other counts damaged.
   ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);

@@ -64,10 +64,7 @@ struct alignas(64) Bucket {
 
   // A full group that no thread writes yet: just filled, or its write failed. False: there is none.
   bool FindIdleGroup(FullGroup* full) const;
-  // How many rows of the table are not free, or are not released yet.
-  uint64_t UsedRowCount() const {
-    return table.rows().size() - free_rows.size() - bare_rows.size() - leaving_rows.size();
-  }
+  uint64_t UsedRowCount() const;  // rows that are not free, or not released yet
   // Whether the next record has a place in both lanes, and no batch holds the bucket.
   bool HasRoom() const {
     return !held && values.HasRoomFor(record_count) && keys.HasRoomFor(record_count);
@@ -141,8 +138,7 @@ struct alignas(64) Bucket {
   bool may_stage = false;
   bool is_swept = false;             // see GroupWriter::FlushReplaced
   std::atomic<bool> damaged{false};  // set at Open; only a follower changes it then
-  Lane values;
-  Lane keys;
+  Lane values, keys;
   BucketAtCut at_cut;
   // Copies for readers that hold no lock.
   std::atomic<uint64_t> published_count{0};
@@ -163,19 +159,15 @@ struct alignas(64) Bucket {
   TableAtCut table_at_cut;
   // Rows below this are durable in the file of rows. Behind the table's rows they are free.
   uint32_t durable_row_end = 0;
-  // Rows that may be taken: nothing on disk or in memory needs what they held. Those of the second
-  // set have no place. Those of the third may not be taken: they give their places back.
-  std::set<uint32_t> free_rows;
-  std::set<uint32_t> bare_rows;
-  std::set<uint32_t> leaving_rows;
-  // Taken, and not written yet. ReturnRow moves the set's node back, which needs no memory.
-  std::set<uint32_t> taken_rows;
+  // Rows that may be taken: nothing on disk or in memory needs what they held. Bare ones have no
+  // place. Leaving ones may not be taken: they give theirs back. Taken ones are not written yet.
+  // The nodes move between these sets, which needs no memory.
+  std::set<uint32_t> free_rows, bare_rows, leaving_rows, taken_rows;
   AppendListener* views = nullptr;  // knows views: the listener, also while it is suspended
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_versions;
   // By row: slots that were given up and not released, and those that wait for RowMover::Settle.
-  std::map<uint32_t, SlotBits> unreleased;
-  std::map<uint32_t, SlotBits> unsettled;
+  std::map<uint32_t, SlotBits> unreleased, unsettled;
   // Rows whose live records are moved: the tail leaves them, so that they get free.
   std::set<uint32_t> emptied;
   // By row: how many slots the tail may fill again. And their sum.
@@ -187,8 +179,7 @@ struct alignas(64) Bucket {
   bool may_fill_region = false;
   // Whether space of rows that earlier openings freed has been given back.
   bool leftovers_released = false;
-  // Whether RowMover knows that free rows may give their places back.
-  bool is_returning = false;
+  bool is_noted = false;  // by PlaceReturner
   // Whether a thread cleans the bucket. And how many records were in the logs when it came.
   bool claimed = false;
   uint64_t claimed_at = 0;

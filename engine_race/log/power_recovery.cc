@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,9 +9,9 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
-#include "engine_race/log/entry_pages.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/log_repair.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 #include "engine_race/log/row_file.h"
@@ -20,98 +19,6 @@
 
 namespace engine_race {
 namespace {
-
-// Puts the records of one bucket's tail where they belong in the logs. Gives rows to runs whose row
-// was lost.
-class LogRepair {
- public:
-  // `flush_rows` makes the file of rows durable.
-  LogRepair(const StoreFiles& files, uint32_t bucket, uint64_t synced_watermark,
-            FunctionRef<Status()> flush_rows, SlotTable* table)
-      : files_(files),
-        bucket_(bucket),
-        synced_watermark_(synced_watermark),
-        flush_rows_(flush_rows),
-        table_(*table),
-        pages_(files, bucket) {}
-
-  Status Init() { return Region::Allocate(files_.identity.geometry.slot_bytes(), false, &value_); }
-
-  Status Take(const TailRecord& found) {
-    uint64_t slot = 0;
-    if (!table_.SlotOf(found.sequence, &slot)) {
-      ENGINE_RACE_RETURN_IF_ERROR(GiveRow(found.sequence));
-      slot = table_.SlotOf(found.sequence);
-    }
-    const SlotFiles& slots = files_.slots;
-    // What was read without direct I/O may be in the page cache alone, after a failed flush.
-    const bool keeps_value = found.value_in_log && slots.LocateValues(bucket_, slot).file->direct();
-    if (found.value != nullptr && !keeps_value) {
-      std::memcpy(value_.data(), found.value, files_.identity.geometry.value_bytes());
-      ENGINE_RACE_RETURN_IF_ERROR(slots.WriteValues(bucket_, slot, 1, value_.data()));
-    }
-    // Entries before the tail stay as they are.
-    const bool keeps_key = found.key_in_log && slots.LocateKeys(bucket_, slot).file->direct();
-    return keeps_key ? Status::Ok() : pages_.Put(slot, found.entry);
-  }
-
-  // Writes the last page of entries.
-  Status Finish() { return pages_.Finish(); }
-
- private:
-  // Gives a run that lost its row a free row, else gaps of another row. A row that the head reaches
-  // has images once it has a place.
-  Status GiveRow(uint64_t sequence) {
-    // The run ends before the next one that still has its row.
-    const auto next = table_.runs().upper_bound(sequence);
-    const uint64_t end = next == table_.runs().end() ? ~uint64_t{0} : next->first;
-    const auto wanted =
-        static_cast<uint32_t>(std::min<uint64_t>(table_.row_records(), end - sequence));
-    uint32_t index = 0;
-    while (index < table_.rows().size() &&
-           !(table_.rows()[index].free() && files_.slots.HasPlace(bucket_, index))) {
-      ++index;
-    }
-    if (index == files_.identity.geometry.rows_per_bucket() && !FindGaps(wanted, &index)) {
-      return Status::Full("bucket " + std::to_string(bucket_) + " has no row for its last records");
-    }
-    if (index < table_.rows().size() && !files_.slots.HasPlace(bucket_, index)) {
-      ENGINE_RACE_RETURN_IF_ERROR(PlaceRow(files_, bucket_, index, flush_rows_));
-    }
-    const bool is_used = index < table_.rows().size() && !table_.rows()[index].free();
-    Row row = is_used ? table_.rows()[index] : Row();
-    row.kind = format::RowKind::kUsed;
-    row.number = sequence;
-    row.path = GapsOf(row).FirstOf(wanted);
-    row.held = row.held | row.path;
-    row.birth = table_.births() + 1;
-    table_.SetRow(index, row);
-    return Status::Ok();
-  }
-  SlotBits GapsOf(const Row& row) const { return SlotBits::First(table_.row_records()) - row.held; }
-  // *index: the row with the fewest gaps that are enough, or with the most.
-  bool FindGaps(uint32_t wanted, uint32_t* index) const {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < table_.rows().size(); ++i) {
-      const Row& row = table_.rows()[i];
-      // As Bucket::CountGaps.
-      if (row.is_moving() || row.RunReaches(synced_watermark_)) continue;
-      const uint32_t count = GapsOf(row).count();
-      if (most >= wanted ? count < wanted || count >= most : count <= most) continue;
-      most = count;
-      *index = i;
-    }
-    return most != 0;
-  }
-
-  const StoreFiles& files_;
-  const uint32_t bucket_;
-  const uint64_t synced_watermark_;
-  const FunctionRef<Status()> flush_rows_;
-  SlotTable& table_;
-  EntryPages pages_;
-  Region value_;
-};
 
 // *good: all records that were moved to the row are there.
 Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTable& table,

@@ -272,10 +272,12 @@ Status WriteVacantRow(const StoreFiles& files, uint64_t place_number) {
 
 Status PlaceRow(const StoreFiles& files, uint32_t bucket, uint32_t index,
                 FunctionRef<Status()> flush) {
-  return files.slots.GivePrepared(bucket, index, [&](uint64_t number) {
+  const auto prepare = [&](uint64_t number) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteVacantRow(files, number));
     return flush();
-  });
+  };
+  const SegmentTable::PrepareFn prepare_fn = prepare;
+  return files.slots.GiveRow(bucket, index, &prepare_fn);
 }
 
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end, uint64_t births) {

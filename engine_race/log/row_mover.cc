@@ -287,25 +287,21 @@ Status RowMover::Settle() {
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(each.bucket, each.row, row));
   }
   for (const FreedSlots& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
-  std::vector<LeavingRow> leaving;
-  ENGINE_RACE_RETURN_IF_ERROR(LeaveFreeRows(&leaving));
+  ENGINE_RACE_RETURN_IF_ERROR(returner_.BeforeFlush());
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
-  FreePlaces();
+  returner_.AfterFlush();
   uint64_t bytes = 0;
   for (const FreedSlots& each : freed) {
     bytes += BytesOf(each);
     context_.buckets[each.bucket].untried_count.fetch_add(1, std::memory_order_relaxed);
   }
-  {
-    const std::lock_guard<std::mutex> list(mutex_);
-    published_.erase(published_.begin(),
-                     published_.begin() + static_cast<ptrdiff_t>(published.size()));
-    unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
-    unreleased_.splice(unreleased_.end(), freed);
-    unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  }
-  GiveBackPlaces(std::move(leaving));
+  const std::lock_guard<std::mutex> list(mutex_);
+  published_.erase(published_.begin(),
+                   published_.begin() + static_cast<ptrdiff_t>(published.size()));
+  unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
+  unreleased_.splice(unreleased_.end(), freed);
+  unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Status::Ok();
 }
 

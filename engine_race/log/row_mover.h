@@ -32,6 +32,7 @@
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
+#include "engine_race/log/place_returner.h"
 #include "engine_race/log/row_keeper.h"
 #include "engine_race/log/row_puncher.h"
 #include "engine_race/log/syncer.h"
@@ -59,9 +60,8 @@ class RowMover {
         reader_(*reader),
         syncer_(*syncer),
         rows_(context, writer),
-        puncher_(context) {
-    returning_.reserve(context->buckets.size());
-  }
+        puncher_(context),
+        returner_(context, &rows_) {}
 
   // After recovery: the next Settle settles the moves that an earlier opening has published.
   void AdoptMoves();
@@ -119,12 +119,10 @@ class RowMover {
   bool LetFill(uint32_t bucket, uint64_t count);
   // Gives up slots. Settle and Release do the rest. kOutOfMemory: some were not given up.
   Status Free(std::span<const FreedSlots> freed);
-  // Makes all moves durable that were published before the call, and frees the slots. Goes on to
-  // give back the places of free rows, which takes several calls.
+  // Makes all moves durable that were published before the call, and frees the slots. Two calls
+  // give the places of free rows back. IsReturning: whether another one would bring that further.
   Status Settle();
-  // Whether another Settle would. So many in a row do it for what was released before.
-  static constexpr int kReturnSettles = 2;
-  bool IsReturning() const { return has_leaving_.load(std::memory_order_relaxed); }
+  bool IsReturning() const { return returner_.is_returning(); }
   // With the bucket claimed, once in an opening: gives back the space of rows that earlier openings
   // freed and did not release.
   void ReleaseLeftovers(uint32_t bucket);
@@ -158,11 +156,6 @@ class RowMover {
     uint32_t bucket = 0;
     uint32_t row = 0;
   };
-  struct LeavingRow {
-    uint32_t bucket = 0;
-    uint32_t row = 0;
-    SegmentPlace place;
-  };
 
   uint64_t BytesOf(const FreedSlots& freed) const;
   Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records,
@@ -177,10 +170,6 @@ class RowMover {
   Status FreeInFile(const FreedSlots& freed);
   bool ReleaseOne(const FreedSlots& freed) noexcept;
   bool CanRelease(const FreedSlots& freed);
-  void NoteReturning(uint32_t bucket) noexcept;
-  Status LeaveFreeRows(std::vector<LeavingRow>* leaving);
-  void FreePlaces() noexcept;
-  void GiveBackPlaces(std::vector<LeavingRow> leaving) noexcept;
 
   LogContext& context_;
   LogWriter& writer_;
@@ -188,16 +177,13 @@ class RowMover {
   Syncer& syncer_;
   RowKeeper rows_;
   RowPuncher puncher_;
-  std::mutex settle_mutex_;  // one Settle at a time; guards left_
-  // Rows that gave their places back before the next flush.
-  std::vector<LeavingRow> left_;
-  std::mutex mutex_;  // around the three lists
+  PlaceReturner returner_;   // its flushes under settle_mutex_
+  std::mutex settle_mutex_;  // one Settle at a time
+  std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedSlots> unsettled_;
   std::list<FreedSlots> unreleased_;  // moved from and to without memory
-  std::vector<uint32_t> returning_;   // buckets; it has the capacity for all of them
   // Relaxed everywhere: statistics and hints.
-  std::atomic<bool> has_leaving_{false};
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};
   std::atomic<uint64_t> held_bytes_{0};

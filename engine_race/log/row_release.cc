@@ -75,7 +75,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     puncher_.PunchKeys(number, index);
   }
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  if (!bucket.free_rows.empty()) NoteReturning(number);
+  if (!bucket.free_rows.empty()) returner_.Note(number);
 }
 
 void RowMover::PunchGaps(uint32_t number, uint32_t least_count) noexcept {
@@ -116,7 +116,7 @@ bool RowMover::ReleaseOne(const FreedSlots& freed) noexcept {
       puncher_.PunchKeys(freed.bucket, freed.row);
       lock.lock();
       rows_.Release(freed.bucket, &released_row);
-      NoteReturning(freed.bucket);
+      returner_.Note(freed.bucket);
     }
     bucket.unreleased.erase(unreleased);
     bucket.emptied.erase(freed.row);

@@ -29,8 +29,7 @@ SegmentTable::SegmentTable(const Geometry& geometry, uint64_t seed_id, std::vect
     : geometry_(geometry),
       seed_id_(seed_id),
       paths_(std::move(paths)),
-      lists_(geometry.bucket_count),
-      ends_(geometry.bucket_count) {
+      lists_(geometry.bucket_count) {
   for (const Path& path : paths_) file_count_ += path.file_count;
   given_counts_ = std::vector<std::atomic<uint64_t>>(file_count_);
   states_.resize(file_count_);
@@ -80,34 +79,6 @@ uint64_t SegmentTable::PlaceEnd(uint32_t file) const {
   uint64_t end = states.size();
   while (end > 0 && states[end - 1] != State::kGiven) --end;
   return end;
-}
-
-// Makes the list of a bucket at least so long.
-void SegmentTable::Lengthen(uint32_t bucket, uint64_t wanted_length) {
-  // Relaxed, here and in Publish: only holders of mutex_ change lists.
-  const std::atomic<uint64_t>* const list = lists_[bucket].load(std::memory_order_relaxed);
-  const uint64_t length = list == nullptr ? 0 : list[0].load(std::memory_order_relaxed);
-  if (wanted_length <= length) return;
-  const uint64_t longer_length = std::max(wanted_length, length + length / 2 + 3);
-  auto longer = std::make_unique<std::atomic<uint64_t>[]>(1 + longer_length);
-  longer[0].store(longer_length, std::memory_order_relaxed);
-  for (uint64_t i = 1; i <= length; ++i) {
-    longer[i].store(list[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
-  }
-  owned_lists_.push_back(std::move(longer));
-  // Release, for Find's acquire.
-  lists_[bucket].store(owned_lists_.back().get(), std::memory_order_release);
-}
-
-// The list is long enough. `word` is of a place, or 0 for none.
-void SegmentTable::Publish(uint32_t bucket, uint64_t index, uint64_t word) noexcept {
-  // Release, for the acquires in Find and SegmentEnd.
-  lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(word, std::memory_order_release);
-  const uint64_t end = ends_[bucket].load(std::memory_order_relaxed);
-  if (index >= end) {
-    listed_count_ += index + 1 - end;
-    ends_[bucket].store(index + 1, std::memory_order_release);
-  }
 }
 
 // The segments of a bucket take turns on the paths, and another bucket begins with another path. A
@@ -218,13 +189,13 @@ Status SegmentTable::GiveChosen(uint32_t bucket, uint64_t index, const SegmentPl
   const uint64_t number = NumberOf(first);
   for (uint64_t i = 0; i < count; ++i) entries[i] = EntryOf(bucket, index + i, number + i);
   // What needs memory comes before the write.
-  Lengthen(bucket, index + count);
+  lists_.Lengthen(bucket, index + count);
   states_[first.file].reserve(first.place + count);
   ENGINE_RACE_RETURN_IF_ERROR(WriteEntries({entries.data(), count}, number));
   for (uint64_t i = 0; i < count; ++i) {
     const SegmentPlace place = {first.file, first.place + static_cast<uint32_t>(i)};
     Note(place, State::kGiven);
-    Publish(bucket, index + i, WordOf(place));
+    lists_.Set(bucket, index + i, place);
   }
   return Status::Ok();
 }
@@ -251,7 +222,7 @@ Status SegmentTable::GiveBack(uint32_t bucket, uint64_t index, SegmentPlace* pla
   const uint64_t number = NumberOf(*place);
   const SegmentEntry entry = EntryOf(format::kNoBucket, format::kGivenBack, number);
   ENGINE_RACE_RETURN_IF_ERROR(WriteEntries({&entry, 1}, number));
-  Publish(bucket, index, 0);
+  lists_.Clear(bucket, index);
   return Status::Ok();
 }
 

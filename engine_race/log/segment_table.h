@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -27,14 +26,9 @@
 #include "engine_race/io/file.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/segment_format.h"
+#include "engine_race/log/segment_lists.h"
 
 namespace engine_race {
-
-// A place in a key file.
-struct SegmentPlace {
-  uint32_t file = 0;
-  uint32_t place = 0;
-};
 
 class SegmentTable {
  public:
@@ -72,19 +66,10 @@ class SegmentTable {
 
   // False: the segment has no place.
   bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
-    // Acquire, of the release in Lengthen: a reader that finds a list sees its length and words.
-    const std::atomic<uint64_t>* const list = lists_[bucket].load(std::memory_order_acquire);
-    if (list == nullptr || index >= list[0].load(std::memory_order_relaxed)) return false;
-    // Acquire, of the release in Publish: the entry of a place that is found was written.
-    const uint64_t word = list[1 + index].load(std::memory_order_acquire);
-    if (word == 0) return false;
-    *place = {static_cast<uint32_t>(word >> 32) - 1, static_cast<uint32_t>(word)};
-    return true;
+    return lists_.Find(bucket, index, place);
   }
   // No segment of the bucket from this one on has a place.
-  uint64_t SegmentEnd(uint32_t bucket) const {
-    return ends_[bucket].load(std::memory_order_acquire);
-  }
+  uint64_t SegmentEnd(uint32_t bucket) const { return lists_.end(bucket); }
   // Of its entry in the table. Rows lie in the order of these numbers.
   uint64_t NumberOf(const SegmentPlace& place) const {
     const uint64_t page = uint64_t{place.place} / kPage * file_count_ + place.file;
@@ -94,15 +79,9 @@ class SegmentTable {
   // Gives the segment a place, unless it has one, and maybe the next segments of the bucket, too.
   // kFull when the devices have no more places, or the file system no room for the entries. After
   // another failure of the file every later call fails.
+  // With `prepare` this segment alone gets one, and a place that Free has not freed is prepared.
   Status Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of, HasRoomFn has_room,
-              GrowFn grow) {
-    return Give(bucket, index, free_bytes_of, has_room, grow, nullptr);
-  }
-  // Likewise, for this segment alone. A place that Free has not freed is prepared first.
-  Status GivePrepared(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of,
-                      HasRoomFn has_room, GrowFn grow, PrepareFn prepare) {
-    return Give(bucket, index, free_bytes_of, has_room, grow, &prepare);
-  }
+              GrowFn grow, const PrepareFn* prepare = nullptr);
   // Takes its place from a segment. It is given to another one only after Free. kFull changes
   // nothing. After another failure of the file every later call fails.
   Status GiveBack(uint32_t bucket, uint64_t index, SegmentPlace* place);
@@ -146,9 +125,6 @@ class SegmentTable {
   static bool IsHole(const format::SegmentEntry& entry) {
     return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
   }
-  static uint64_t WordOf(const SegmentPlace& place) {
-    return uint64_t{place.file + 1} << 32 | place.place;
-  }
   format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
   // Calls take(entry, number) for each entry that is not zero, of `count` from `number` on.
   // *read_count: how many of them the file has.
@@ -156,7 +132,6 @@ class SegmentTable {
   Status ReadEntries(uint64_t number, size_t count, size_t* read_count, const TakeFn& take) const;
   Status MostListed(uint64_t* most_listed) const;
   bool IsSound(const format::SegmentEntry& entry, uint64_t number) const;
-  bool MayList(uint32_t bucket, uint64_t index, uint64_t most_listed) const;
   Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t most_listed,
                    uint64_t* damaged_count);
   SegmentPlace PlaceOf(uint64_t number) const {
@@ -179,14 +154,10 @@ class SegmentTable {
                          std::span<const uint64_t> free_bytes) const;
   bool Choose(uint32_t bucket, uint64_t index, std::span<const uint64_t> free_bytes, bool alone,
               SegmentPlace* first, uint64_t* count);
-  Status Give(uint32_t bucket, uint64_t index, FreeBytesFn free_bytes_of, HasRoomFn has_room,
-              GrowFn grow, const PrepareFn* prepare);
   Status PrepareAndGive(uint32_t bucket, uint64_t index, const SegmentPlace& place,
                         PrepareFn prepare, std::unique_lock<std::mutex>* lock);
   Status WriteEntries(std::span<const format::SegmentEntry> entries, uint64_t number);
   Status GiveChosen(uint32_t bucket, uint64_t index, const SegmentPlace& first, uint64_t count);
-  void Lengthen(uint32_t bucket, uint64_t wanted_length);
-  void Publish(uint32_t bucket, uint64_t index, uint64_t word) noexcept;
   Status WasInterrupted() const;
 
   const Geometry geometry_;
@@ -195,21 +166,14 @@ class SegmentTable {
   uint32_t file_count_ = 0;
   const io::File* file_ = nullptr;
 
-  // Of each bucket: its count of words, and then a word for each segment. It has the place's file
-  // plus one and the place, from the top bit down. A list that is too short is replaced by a longer
-  // one, and kept for its readers.
-  std::vector<std::atomic<std::atomic<uint64_t>*>> lists_;
-  std::vector<std::atomic<uint64_t>> ends_;
   std::vector<std::atomic<uint64_t>> given_counts_;
 
-  std::mutex mutex_;  // guards what follows, and Publish
-  std::vector<std::unique_ptr<std::atomic<uint64_t>[]>> owned_lists_;
+  std::mutex mutex_;  // guards what follows, but for Find and SegmentEnd
+  SegmentLists lists_;
   // Of each file: its places, and the first one that may be given. Before the first flush it lies
   // behind all that Load has found: a power loss may bring back what free ones had.
   std::vector<std::vector<State>> states_;
   std::vector<uint64_t> next_;
-  // The sum of ends_.
-  uint64_t listed_count_ = 0;
   bool lacks_entries_ = false;
   bool has_flushed_ = false;
   // Load found entries that nothing may have flushed.

@@ -77,7 +77,7 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
     Note(place, entry.index == format::kGivenBack ? State::kNone : State::kGiven);
     return Status::Ok();
   }
-  if (!MayList(entry.bucket, entry.index, most_listed)) {
+  if (lists_.LengthWith(entry.bucket, entry.index) > most_listed) {
     ++*damaged_count;
     return Status::Ok();
   }
@@ -86,9 +86,9 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
     return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
                               " and " + std::to_string(number) + " are of one segment");
   }
-  Lengthen(entry.bucket, entry.index + uint64_t{1});
+  lists_.Lengthen(entry.bucket, entry.index + uint64_t{1});
   Note(place, State::kGiven);
-  Publish(entry.bucket, entry.index, WordOf(place));
+  lists_.Set(entry.bucket, entry.index, place);
   return Status::Ok();
 }
 
@@ -117,14 +117,21 @@ Status SegmentTable::Reload(uint32_t bucket, OpenFn open) {
     if (found.size() != found_before) ENGINE_RACE_RETURN_IF_ERROR(open(file));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (end != 0 && !MayList(bucket, end - 1, most_listed)) {
+  if (end != 0 && lists_.LengthWith(bucket, end - 1) > most_listed) {
     return Status::Corruption(file_->name() + ": bucket " + std::to_string(bucket) +
                               " has an impossible segment");
   }
-  std::vector<uint64_t> words(std::max(end, SegmentEnd(bucket)));
-  for (const auto& [index, place] : found) words[index] = WordOf(place);
-  Lengthen(bucket, words.size());
-  for (uint64_t index = 0; index < words.size(); ++index) Publish(bucket, index, words[index]);
+  // Readers find either place of a row meanwhile, or none.
+  std::vector<const SegmentPlace*> places(std::max(end, SegmentEnd(bucket)));
+  for (const auto& [index, place] : found) places[index] = &place;
+  lists_.Lengthen(bucket, places.size());
+  for (uint64_t index = 0; index < places.size(); ++index) {
+    if (places[index] == nullptr) {
+      lists_.Clear(bucket, index);
+    } else {
+      lists_.Set(bucket, index, *places[index]);
+    }
+  }
   return Status::Ok();
 }
 
@@ -137,12 +144,6 @@ bool SegmentTable::IsSound(const SegmentEntry& entry, uint64_t number) const {
                      : entry.bucket < geometry_.bucket_count &&
                            entry.index < format::kMaxSegmentsPerBucket) &&
          entry.check == EntryOf(entry.bucket, entry.index, number).check;
-}
-
-// Under mutex_. Whether the lists stay short with that segment in them.
-bool SegmentTable::MayList(uint32_t bucket, uint64_t index, uint64_t most_listed) const {
-  const uint64_t end = SegmentEnd(bucket);
-  return listed_count_ - end + std::max(end, index + 1) <= most_listed;
 }
 
 }  // namespace engine_race

@@ -81,6 +81,10 @@ Status SlotFiles::Reload(uint32_t bucket) {
   return table_->Reload(bucket, [this](uint32_t file) { return Open(file); });
 }
 
+void SlotFiles::SettleLocks() {
+  for (ValuePath& path : paths_) path.lock.Settle();
+}
+
 void SlotFiles::CloseUnused() {
   for (uint32_t file = 0; file < file_count(); ++file) {
     if (IsNeeded(file)) continue;
@@ -155,9 +159,16 @@ Status SlotFiles::ForEachPiece(const Files& files, uint32_t bucket, uint64_t slo
   return Status::Ok();
 }
 
-// Calls give(free_bytes_of, has_room, grow): see SegmentTable.
-template <typename GiveFn>
-Status SlotFiles::GiveIn(const GiveFn& give) const {
+Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+  const uint64_t row_records = geometry_.row_records();
+  for (uint64_t row = slot / row_records; row * row_records < slot + slot_count; ++row) {
+    if (!HasPlace(bucket, row)) ENGINE_RACE_RETURN_IF_ERROR(GiveRow(bucket, row, nullptr));
+  }
+  return Status::Ok();
+}
+
+Status SlotFiles::GiveRow(uint32_t bucket, uint64_t row,
+                          const SegmentTable::PrepareFn* prepare) const {
   const auto free_bytes_of = [this](size_t path) { return FreeBytes(path); };
   const auto has_room = [this](uint32_t file, uint64_t place_count) {
     return HasRoom(file, place_count);
@@ -169,27 +180,7 @@ Status SlotFiles::GiveIn(const GiveFn& give) const {
     const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
     return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
   };
-  return give(free_bytes_of, has_room, grow);
-}
-
-Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  return GiveIn([&](auto free_bytes_of, auto has_room, auto grow) {
-    for (const uint64_t end = slot + slot_count; slot < end;) {
-      const uint64_t row = slot / geometry_.row_records();
-      if (!HasPlace(bucket, row)) {
-        ENGINE_RACE_RETURN_IF_ERROR(table_->Give(bucket, row, free_bytes_of, has_room, grow));
-      }
-      slot = (row + 1) * geometry_.row_records();
-    }
-    return Status::Ok();
-  });
-}
-
-Status SlotFiles::GivePrepared(uint32_t bucket, uint64_t row,
-                               SegmentTable::PrepareFn prepare) const {
-  return GiveIn([&](auto free_bytes_of, auto has_room, auto grow) {
-    return table_->GivePrepared(bucket, row, free_bytes_of, has_room, grow, prepare);
-  });
+  return table_->Give(bucket, row, free_bytes_of, has_room, grow, prepare);
 }
 
 // If the file system does not tell, the path counts as having space. A write that finds none fails.
@@ -200,6 +191,11 @@ uint64_t SlotFiles::FreeBytes(size_t path) const {
   const int fd = value_files_[paths_[path].first_file].fd();
   static_cast<void>(Guarded([&] { return sys::FreeBytes(fd, &free_bytes); }));
   return free_bytes;
+}
+
+bool SlotFiles::HasPlace(uint32_t bucket, uint64_t row) const {
+  SegmentPlace place;
+  return table_->Find(bucket, row, &place);
 }
 
 bool SlotFiles::NumberOf(uint32_t bucket, uint64_t row, uint64_t* number) const {

@@ -70,10 +70,10 @@ class SlotFiles {
   // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
   // room. kOutOfMemory: also when there is no descriptor for a file.
   Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
-  // Gives one row its place. See SegmentTable::GivePrepared.
-  Status GivePrepared(uint32_t bucket, uint64_t row, SegmentTable::PrepareFn prepare) const;
-  // Files whose last places are free get shorter. Without `exactly`, only if these are a larger part
-  // of the file. A failure costs space and nothing else.
+  // Gives one row its place. `prepare`, which may be null: see SegmentTable.
+  Status GiveRow(uint32_t bucket, uint64_t row, const SegmentTable::PrepareFn* prepare) const;
+  // Files whose last places are free get shorter. Without `exactly`, only if these are a larger
+  // part of the file. A failure costs space and nothing else.
   void CutFreeEnds(bool exactly) const noexcept;
   // No slot of the bucket from this one on has a place.
   uint64_t SlotEnd(uint32_t bucket) const {
@@ -87,10 +87,7 @@ class SlotFiles {
   }
   // *number: of the row's entry in the table; see SegmentTable. False: it has no place.
   bool NumberOf(uint32_t bucket, uint64_t row, uint64_t* number) const;
-  bool HasPlace(uint32_t bucket, uint64_t row) const {
-    SegmentPlace place;
-    return table_->Find(bucket, row, &place);
-  }
+  bool HasPlace(uint32_t bucket, uint64_t row) const;
 
   // Reads values, each into Geometry::slot_bytes, or whole pages of entries, of neighbouring slots,
   // wherever they lie. Unverified. Slots that were never written read as zeros or as anything
@@ -114,10 +111,7 @@ class SlotFiles {
   // Whether values of slots may take space that PunchValues would give back.
   bool MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
 
-  // The store is there, in the newest format: see DirectoryLock::Settle.
-  void SettleLocks() {
-    for (ValuePath& path : paths_) path.lock.Settle();
-  }
+  void SettleLocks();  // the store is there: see DirectoryLock::Settle
 
   // Segments that held records have lost their places. So no place is given, or erased, that may be
   // one of them. After a failure this opening alone knows.
@@ -167,8 +161,6 @@ class SlotFiles {
   // Of a value file; perhaps none.
   Blocks WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
   bool IsNeeded(uint32_t file) const;
-  template <typename GiveFn>
-  Status GiveIn(const GiveFn& give) const;
   bool HasRoom(uint32_t file, uint64_t place_count) const {
     // Acquire, of the release in GrowTo and Open: the file is open.
     return place_count <= growths_[file].room.load(std::memory_order_acquire);

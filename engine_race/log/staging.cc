@@ -57,8 +57,7 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return written.Prefixed(file.name() + ": ");
 }
 
-// With zeros behind the end of the file. It may end in the last place that is used, and a loss of
-// power may have left it shorter.
+// With zeros behind the end of the file: it may end in a place, or be shorter after a power loss.
 Status ReadPadded(const io::File& file, void* buffer, size_t size, uint64_t offset) {
   size_t read_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(buffer, size, offset, &read_bytes));

@@ -17,7 +17,8 @@ namespace {
 // The smallest blocks of file systems whose files are mapped.
 constexpr uint64_t kSmallestBlockBytes = 512;
 
-// Writes the same bytes once more, or zeros behind the end, so that they get their space, or the error that there is none.
+// Writes the same bytes once more, or zeros behind the end, so that they get their space, or the
+// error that there is none.
 Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
   std::array<char, Staging::kPageBytes> page;
   for (uint64_t done = 0; done < size; done += Staging::kPageBytes) {

@@ -25,6 +25,7 @@ constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 // the device. A write that makes a bucket due ends the wait. A close does too, and one of the
 // buckets is cleaned even then: short openings add up.
 constexpr auto kOpeningDelay = std::chrono::milliseconds(20);
+constexpr int kReturnSettles = 2;  // see RowMover::Settle
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // How often Compact goes over all buckets of a full disk. Each round makes room for the next one.
@@ -338,7 +339,7 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
   if (done.ok()) done = settled;
   ReleaseAll(kMaxReleaseThreads);
   // Of what was released last. Cuts and full buckets keep their places.
-  for (int i = 0; i < RowMover::kReturnSettles && done.ok() && mover.IsReturning(); ++i) {
+  for (int i = 0; i < kReturnSettles && done.ok() && mover.IsReturning(); ++i) {
     done = mover.Settle();
   }
   log_.slots().CutFreeEnds(/*exactly=*/true);

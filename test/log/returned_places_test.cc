@@ -25,7 +25,7 @@ class ReturnedPlacesTest : public SegmentTableTest {
   Status GivePrepared(uint32_t bucket, uint64_t index, SegmentTable::PrepareFn prepare) {
     const auto has_room = [](uint32_t, uint64_t) { return true; };
     const auto grow = [](uint32_t, uint64_t) { return Status::Ok(); };
-    return table_->GivePrepared(bucket, index, FreeBytesOf(), has_room, grow, prepare);
+    return table_->Give(bucket, index, FreeBytesOf(), has_room, grow, &prepare);
   }
 };
 
