@@ -299,6 +299,7 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   Walk walk(files);
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
+  NoteLostRows(files, &walk.states);
   MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
   uint64_t total_count = 0;

@@ -181,7 +181,10 @@ Status BucketLog::Outrun() {
 
 BucketLog::~BucketLog() {
   syncer_.Close();
-  if (!context_.latch.latched()) context_.files.slots.CutFreeEnds(/*exactly=*/true);
+  // An opening that has failed may not know all places.
+  if (syncer_.is_opened() && !context_.latch.latched()) {
+    context_.files.slots.CutFreeEnds(/*exactly=*/true);
+  }
 }
 
 Status BucketLog::Open(const Options& options, const std::string& dir,

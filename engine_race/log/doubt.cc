@@ -43,7 +43,9 @@ bool RowsHoldRecords(const BucketState& state) {
 
 }  // namespace
 
-const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states) {
+namespace {
+
+const char* DoubtCountsAlone(const StoreFiles& files, const std::vector<BucketState>& states) {
   const uint32_t page_cache_id = PageCacheId(files);
   const char* doubt = nullptr;
   for (const BucketState& state : states) {
@@ -54,7 +56,27 @@ const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketStat
       doubt = "the machine was restarted, or a file system mounted again";
     }
   }
+  return doubt;
+}
+
+}  // namespace
+
+const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states) {
+  const char* const doubt = DoubtCountsAlone(files, states);
   return doubt != nullptr ? doubt : DoubtRows(states);
+}
+
+void NoteLostRows(const StoreFiles& files, std::vector<BucketState>* states) {
+  const SlotFiles& slots = files.slots;
+  // A loss of power may have kept entries from the disk that stood in front of others.
+  const bool is_lost = slots.has_damage() || (slots.table().lacks_entries() &&
+                                              DoubtCountsAlone(files, *states) == nullptr);
+  for (uint32_t bucket = 0; is_lost && bucket < states->size(); ++bucket) {
+    BucketState& state = (*states)[bucket];
+    for (size_t row = 0; row < state.table.rows().size(); ++row) {
+      state.damaged = state.damaged || !slots.HasPlace(bucket, row);
+    }
+  }
 }
 
 const char* DoubtRows(const std::vector<BucketState>& states) {

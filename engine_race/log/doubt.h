@@ -22,6 +22,9 @@ namespace engine_race {
 const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states);
 // Likewise if a bucket's counts have more records than its rows hold. Reads no file.
 const char* DoubtRows(const std::vector<BucketState>& states);
+// Where the table of segments has damaged entries, or has lost some, rows without a place may have
+// held records: their buckets are damaged.
+void NoteLostRows(const StoreFiles& files, std::vector<BucketState>* states);
 
 // Sets *doubt to the reason when the journal holds a record that is neither synced nor where
 // readers look for it; otherwise leaves it alone. The id can stay the same when a page cache was

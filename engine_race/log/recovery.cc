@@ -37,16 +37,6 @@ bool LacksSegments(const StoreFiles& files, const std::vector<BucketState>& stat
   return false;
 }
 
-// Where the table has lost entries, rows without a place may have held records.
-void NoteLostRows(const SlotFiles& slots, std::vector<BucketState>* states) {
-  for (uint32_t bucket = 0; bucket < states->size(); ++bucket) {
-    BucketState& state = (*states)[bucket];
-    for (size_t row = 0; row < state.table.rows().size(); ++row) {
-      state.damaged = state.damaged || !slots.HasPlace(bucket, row);
-    }
-  }
-}
-
 Status NeedsRecovery(const char* why) {
   return Status(Code::kIncomplete, std::string("the store needs a recovery: ") + why);
 }
@@ -54,11 +44,8 @@ Status NeedsRecovery(const char* why) {
 }  // namespace
 
 // Before any place is given, or erased.
-Status Recovery::KeepLostSegments(std::vector<BucketState>* found, bool trusted) {
+Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool trusted) {
   SlotFiles& slots = context_.files.slots;
-  const bool lacks_entries = slots.has_damage() || (trusted && slots.table().lacks_entries());
-  if (lacks_entries) NoteLostRows(slots, found);
-  const std::vector<BucketState>& states = *found;
   const bool lost =
       LacksSegments(context_.files, states, trusted) || (trusted && slots.table().lacks_entries());
   if (lost) {
@@ -68,7 +55,7 @@ Status Recovery::KeepLostSegments(std::vector<BucketState>* found, bool trusted)
   }
   const auto is_damaged = [](const BucketState& state) { return state.damaged; };
   // A damaged bucket may have lost some, too.
-  if (!lost && !lacks_entries && std::none_of(states.begin(), states.end(), is_damaged)) {
+  if (!lost && !slots.has_damage() && std::none_of(states.begin(), states.end(), is_damaged)) {
     return Status::Ok();
   }
   if (context_.options.read_only) return Status::Ok();
@@ -92,9 +79,10 @@ Status Recovery::Run(bool may_verify) {
     if (coverages.Take(&number)) covered = ReadCoverage(context_.files);
     return Status::Ok();
   }));
+  NoteLostRows(context_.files, &states);
   const char* doubt = DoubtPageCache(context_.files, states);
   if (doubt != nullptr && !may_verify) return NeedsRecovery(doubt);
-  ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(&states, doubt == nullptr));
+  ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids(),
                                context_.geometry().value_bytes());

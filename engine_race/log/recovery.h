@@ -42,7 +42,7 @@ class Recovery {
   Status Run(bool may_verify = true);
 
  private:
-  Status KeepLostSegments(std::vector<BucketState>* found, bool trusted);
+  Status KeepLostSegments(const std::vector<BucketState>& states, bool trusted);
   Status RedoBatches(std::vector<BucketState>* states, bool* redone);
   Status CheckStagingToWrite(const char** doubt);
   Status AdoptReadable(const char* doubt, const JournalReplay& journal,

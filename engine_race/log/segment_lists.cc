@@ -25,10 +25,12 @@ void SegmentLists::Lengthen(uint32_t bucket, uint64_t wanted_length) {
 void SegmentLists::Store(uint32_t bucket, uint64_t index, uint64_t word) noexcept {
   // Release, for the acquires in Find and end.
   lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(word, std::memory_order_release);
-  const uint64_t end = ends_[bucket].load(std::memory_order_relaxed);
-  if (index < end) return;
-  length_ += index + 1 - end;
-  ends_[bucket].store(index + 1, std::memory_order_release);
+  const uint64_t end_before = ends_[bucket].load(std::memory_order_relaxed);
+  uint64_t end = std::max(end_before, index + 1);
+  SegmentPlace place;
+  while (end > 0 && !Find(bucket, end - 1, &place)) --end;
+  length_ = length_ - end_before + end;
+  ends_[bucket].store(end, std::memory_order_release);
 }
 
 }  // namespace engine_race

@@ -74,6 +74,13 @@ void SegmentTable::FindNext() {
   }
 }
 
+// Of the file, at least. It has no fewer entries up to the last one.
+uint64_t SegmentTable::EntryCount() const {
+  uint64_t count = 0;
+  for (const std::vector<State>& states : states_) count += states.size();
+  return count;
+}
+
 uint64_t SegmentTable::PlaceEnd(uint32_t file) const {
   const std::vector<State>& states = states_[file];
   uint64_t end = states.size();
@@ -110,7 +117,13 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, std::span<const uint6
   const Path* const path = ChoosePath(bucket, index, free_bytes);
   if (path == nullptr) return false;
   first->file = FileOf(*path, bucket);
-  const uint64_t place = next_[first->file];
+  uint64_t place = next_[first->file];
+  // A place that is used again adds no entry. What an opening lists must not outgrow the entries.
+  if (place < states_[first->file].size() &&
+      lists_.LengthWith(bucket, index) > MostListed(flushed_count_)) {
+    place = states_[first->file].size();
+    if (place == path->capacity) return false;
+  }
   first->place = static_cast<uint32_t>(place);
   // A place on a device is space.
   const bool looks_ahead = !alone && paths_.size() == 1 && path->capacity == format::kMaxFilePlaces;
@@ -299,12 +312,14 @@ Status SegmentTable::WriteAgain() {
 
 Status SegmentTable::Flush() {
   const std::lock_guard<std::mutex> flushing(flush_mutex_);
+  uint64_t entry_count = 0;
   if (flush_failed_) return Status::IOError(file_->name() + ": an earlier flush of it has failed");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!unsynced_) return Status::Ok();
     // What is given from here on belongs to the next flush.
     unsynced_ = false;
+    entry_count = EntryCount();
   }
   // Also when the message of a failure finds no memory.
   flush_failed_ = true;
@@ -312,6 +327,7 @@ Status SegmentTable::Flush() {
   flush_failed_ = false;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!std::exchange(has_flushed_, true)) FindNext();
+  flushed_count_ = entry_count;
   return Status::Ok();
 }
 

@@ -121,6 +121,7 @@ class SegmentTable {
   enum class State : uint8_t { kNone, kFreed, kGiven };
 
   static constexpr uint64_t kPage = format::kTablePageSegments;
+  static constexpr uint64_t kListedPerEntry = 4;
 
   static bool IsHole(const format::SegmentEntry& entry) {
     return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
@@ -130,7 +131,12 @@ class SegmentTable {
   // *read_count: how many of them the file has.
   template <typename TakeFn>
   Status ReadEntries(uint64_t number, size_t count, size_t* read_count, const TakeFn& take) const;
-  Status MostListed(uint64_t* most_listed) const;
+  // How long the lists may be together, with so many entries that outlive power loss.
+  uint64_t MostListed(uint64_t entry_count) const {
+    return entry_count * paths_.size() * kListedPerEntry + file_count_ * kPage * 2;
+  }
+  Status ReadMostListed(uint64_t* most_listed) const;
+  uint64_t EntryCount() const;
   bool IsSound(const format::SegmentEntry& entry, uint64_t number) const;
   Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t most_listed,
                    uint64_t* damaged_count);
@@ -174,6 +180,7 @@ class SegmentTable {
   // behind all that Load has found: a power loss may bring back what free ones had.
   std::vector<std::vector<State>> states_;
   std::vector<uint64_t> next_;
+  uint64_t flushed_count_ = 0;  // of all files' places when the last flush began
   bool lacks_entries_ = false;
   bool has_flushed_ = false;
   // Load found entries that nothing may have flushed.

@@ -34,12 +34,12 @@ Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_cou
 // Segments of a bucket go to the paths in turn, as a rule. So one entry of a bucket may stand for a
 // segment on each path: a power loss that cuts the table may leave the entries of one path alone.
 // It may also cut off the last entries of each file. Of a path that was left out before, it may
-// leave more entries than that, which then count as damaged.
-Status SegmentTable::MostListed(uint64_t* most_listed) const {
+// leave more entries than that, which then count as damaged. Rows may have given their places back
+// to rows of other buckets: Choose keeps within the bound.
+Status SegmentTable::ReadMostListed(uint64_t* most_listed) const {
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
-  *most_listed =
-      size_bytes / sizeof(SegmentEntry) * paths_.size() + file_count_ * kPage + kEntriesAtOnce;
+  *most_listed = MostListed(size_bytes / sizeof(SegmentEntry)) + kEntriesAtOnce;
   return Status::Ok();
 }
 
@@ -47,7 +47,7 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   file_ = &file;
   *damaged_count = 0;
   uint64_t most_listed = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadMostListed(&most_listed));
   std::vector<uint64_t> entry_counts(file_count_);
   const auto take = [&](const SegmentEntry& entry, uint64_t number) {
     ++entry_counts[PlaceOf(number).file];
@@ -57,6 +57,7 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   for (uint64_t number = 0; count == kEntriesAtOnce; number += count) {
     ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(number, kEntriesAtOnce, &count, take));
   }
+  flushed_count_ = 0;
   for (uint32_t i = 0; i < file_count_; ++i) {
     next_[i] = states_[i].size();
     lacks_entries_ = lacks_entries_ || entry_counts[i] < states_[i].size();
@@ -96,7 +97,7 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
 // few calls suffice: a page has those of 256 rows.
 Status SegmentTable::Reload(uint32_t bucket, OpenFn open) {
   uint64_t most_listed = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(MostListed(&most_listed));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadMostListed(&most_listed));
   std::vector<std::pair<uint64_t, SegmentPlace>> found;
   uint64_t end = 0;
   for (const Path& path : paths_) {

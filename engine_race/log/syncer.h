@@ -64,6 +64,7 @@ class Syncer {
   // The store is open for writing. From then on Close may sync, and tells of full groups that it
   // leaves staged.
   void NoteOpened() { is_opened_ = true; }
+  bool is_opened() const { return is_opened_; }
   // Ends the journal. After NoteOpened it also syncs, if the options ask for that.
   void Close() noexcept;
 

@@ -289,6 +289,10 @@ void Damager::Overwrite(const Extent& extent, const std::string& bytes) {
       " bytes");
   // Nothing depends on it.
   if (is_index) return;
+  // Rows without a place may be those whose entry is damaged.
+  for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
+    if (extent.file == format::kSegmentTableName && base_.layout.HasBareRows(b)) touched_.insert(b);
+  }
   for (uint64_t done = 0; done < size; ++done) {
     const int64_t bucket = base_.layout.BucketAt(extent.file, extent.offset + done);
     if (bucket < 0) {

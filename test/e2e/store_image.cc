@@ -224,6 +224,13 @@ uint64_t StoreLayout::RowOffset(uint32_t bucket, uint32_t row) const {
   return geometry_.RowsOffset(number);
 }
 
+bool StoreLayout::HasBareRows(uint32_t bucket) const {
+  for (uint32_t row = 0; row < table(bucket).rows().size(); ++row) {
+    if (!HasPlace(bucket, row)) return true;
+  }
+  return false;
+}
+
 int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
   // Places that no bucket has are nobody's.
   const auto of_number = [&](uint64_t number) -> int64_t {

@@ -58,6 +58,7 @@ class StoreLayout {
   // Where the rows' head of a bucket lies in their file, and the images of a row.
   uint64_t RowHeadOffset(uint32_t bucket) const { return geometry_.RowHeadOffset(bucket); }
   bool HasPlace(uint32_t bucket, uint32_t row) const { return files_.slots.HasPlace(bucket, row); }
+  bool HasBareRows(uint32_t bucket) const;
   uint64_t RowOffset(uint32_t bucket, uint32_t row) const;
   // The slots that hold counted records, ascending. In a bucket without rows they are the sequence
   // numbers.

@@ -197,6 +197,39 @@ TEST_F(FollowerSlotsTest, RowsInNewSegmentsAreFound) {
 
 // A staged value whose group moved to the log. Its place has other values by now, and its segment
 // had no place when the follower read the table.
+// Row 0 gives its place back, a row of bucket 1 gets that, and row 0 gets another one.
+TEST_F(FollowerSlotsTest, ARowThatGotAnotherPlaceIsReadThere) {
+  ASSERT_NO_FATAL_FAILURE(FollowMovedRows());
+  uint64_t place = 0;
+  ASSERT_TRUE(writer_->slots().NumberOf(0, 0, &place));
+  const auto append_others = [&](uint64_t first) {
+    for (uint64_t key = kKeyStep + first; key < kKeyStep + first + kRow; ++key) {
+      ASSERT_TRUE(writer_->Append(key, ValueOf(key, 1).data()).ok());
+    }
+  };
+  for (uint64_t step = 0; step < 2; ++step) {
+    ASSERT_TRUE(writer_->mover().Settle().ok());
+    ASSERT_TRUE(Refresh().ok());
+    ASSERT_NO_FATAL_FAILURE(ExpectAll(3 * kRow));
+    ASSERT_NO_FATAL_FAILURE(append_others(step * kRow));
+  }
+  uint64_t number = 0;
+  ASSERT_TRUE(writer_->slots().NumberOf(1, 1, &number));
+  ASSERT_EQ(number, place);
+  // As if the follower had looked where the row was.
+  ASSERT_TRUE(Refresh().ok());
+  ASSERT_NO_FATAL_FAILURE(Append(kRow));
+  ASSERT_TRUE(writer_->slots().NumberOf(0, 0, &number));
+  ASSERT_NE(number, place);
+  ASSERT_TRUE(Refresh().ok());
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(4 * kRow));
+  for (const uint32_t bucket : {0, 1}) {
+    for (const KeyRecord& record : RecordsOf(follower_.get(), bucket)) {
+      ASSERT_EQ(ReadSlot(*follower_, bucket, record.slot), ValueOf(record.key, 1)) << record.slot;
+    }
+  }
+}
+
 TEST_F(FollowerSlotsTest, AStagedValueThatIsInTheLogByNowIsReadThere) {
   ASSERT_NO_FATAL_FAILURE(FollowAndCut(1));
   ASSERT_EQ(ReadSlot(*follower_, 0, 0), ValueOf(0, 1));

@@ -138,6 +138,36 @@ TEST_F(ReturnedPlacesTest, OnePreparedPlaceIsGivenAlone) {
   EXPECT_EQ(table_->given_count(0), given_count + 1);
 }
 
+// A window of records that moves over the buckets leaves each with its last row. An opening bounds
+// what it lists by the entries.
+TEST_F(ReturnedPlacesTest, AnOpeningListsTheLastRowsOfManyBuckets) {
+  constexpr uint64_t kRows = 4000;
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    for (uint64_t index = 0; index < kRows; ++index) ASSERT_TRUE(Give(bucket, index).ok());
+    std::vector<SegmentPlace> places(kRows - 1);
+    for (uint64_t index = 0; index + 1 < kRows; ++index) {
+      ASSERT_TRUE(table_->GiveBack(bucket, index, &places[index]).ok());
+    }
+    ASSERT_TRUE(table_->Flush().ok());
+    for (const SegmentPlace& place : places) table_->Free(place);
+  }
+  const auto all = All();
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 0u);
+  EXPECT_EQ(All(), all);
+  EXPECT_LE(table_->PlaceEnd(0) + table_->PlaceEnd(1), 6 * kRows) << "most places were used again";
+}
+
+TEST_F(ReturnedPlacesTest, TheListOfABucketGetsShorter) {
+  for (uint64_t index = 0; index < 5; ++index) ASSERT_TRUE(Give(1, index).ok());
+  for (const uint64_t index : {1, 3}) ASSERT_NO_FATAL_FAILURE(TakeBack(1, index));
+  EXPECT_EQ(table_->SegmentEnd(1), 5u);
+  ASSERT_NO_FATAL_FAILURE(TakeBack(1, 4));
+  EXPECT_EQ(table_->SegmentEnd(1), 3u);
+  for (const uint64_t index : {2, 0}) ASSERT_NO_FATAL_FAILURE(TakeBack(1, index));
+  EXPECT_EQ(table_->SegmentEnd(1), 0u);
+}
+
 TEST_F(ReturnedPlacesTest, AFullDiskTakesNoPlaceAway) {
   ASSERT_TRUE(Give(1, 0).ok());
   CallWatch full([](SystemCall* call) -> long {
