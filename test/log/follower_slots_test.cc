@@ -230,6 +230,27 @@ TEST_F(FollowerSlotsTest, ARowThatGotAnotherPlaceIsReadThere) {
   }
 }
 
+// Row 0 has no place when the follower comes, and holds moved records when it looks again. Nothing
+// but the births of the head says that the row has a place by then.
+TEST_F(FollowerSlotsTest, ARowThatGotItsPlaceBackIsFound) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(3 * kRow));
+  ASSERT_NO_FATAL_FAILURE(MoveRow(0));
+  // Into a row that stays the last one.
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(Release());
+  ASSERT_FALSE(writer_->slots().HasPlace(0, 0));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  listener_ = std::make_unique<DetachListener>(follower_.get());
+  ASSERT_NO_FATAL_FAILURE(Cut());
+  const uint64_t reuse_count = ReuseCount();
+  ASSERT_NO_FATAL_FAILURE(MoveRow(1));
+  ASSERT_TRUE(writer_->slots().HasPlace(0, 0));
+  ASSERT_NO_FATAL_FAILURE(Release());
+  EXPECT_TRUE(IsReused(kRow, reuse_count));
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(3 * kRow + 10));
+}
+
 TEST_F(FollowerSlotsTest, AStagedValueThatIsInTheLogByNowIsReadThere) {
   ASSERT_NO_FATAL_FAILURE(FollowAndCut(1));
   ASSERT_EQ(ReadSlot(*follower_, 0, 0), ValueOf(0, 1));
