@@ -53,8 +53,9 @@ class SegmentTable {
   ~SegmentTable();
 
   // Reads the entries from `file`, which outlives the table. *damaged_count: entries that fail
-  // their check, and belong to no bucket. kCorruption for two entries of one segment. kOutOfMemory.
-  Status Load(const io::File& file, uint64_t* damaged_count);
+  // their check, and belong to no bucket. kCorruption for two entries of one segment, but
+  // `beside_writer`, who may have moved it meanwhile. kOutOfMemory.
+  Status Load(const io::File& file, uint64_t* damaged_count, bool beside_writer = false);
   // Whether Load has found zeros in front of other entries of a file. Places are given from the
   // lowest one on, so they were lost, unless a power loss has kept them from the disk.
   bool lacks_entries() const { return lacks_entries_; }
@@ -139,7 +140,7 @@ class SegmentTable {
   uint64_t EntryCount() const;
   bool IsSound(const format::SegmentEntry& entry, uint64_t number) const;
   Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t most_listed,
-                   uint64_t* damaged_count);
+                   bool beside_writer, uint64_t* damaged_count);
   SegmentPlace PlaceOf(uint64_t number) const {
     const uint64_t page = number / kPage;
     return {static_cast<uint32_t>(page % file_count_),

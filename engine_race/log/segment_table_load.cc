@@ -43,7 +43,7 @@ Status SegmentTable::ReadMostListed(uint64_t* most_listed) const {
   return Status::Ok();
 }
 
-Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
+Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count, bool beside_writer) {
   file_ = &file;
   *damaged_count = 0;
   uint64_t most_listed = 0;
@@ -51,7 +51,7 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   std::vector<uint64_t> entry_counts(file_count_);
   const auto take = [&](const SegmentEntry& entry, uint64_t number) {
     ++entry_counts[PlaceOf(number).file];
-    return TakeEntry(entry, number, most_listed, damaged_count);
+    return TakeEntry(entry, number, most_listed, beside_writer, damaged_count);
   };
   size_t count = kEntriesAtOnce;
   for (uint64_t number = 0; count == kEntriesAtOnce; number += count) {
@@ -66,7 +66,7 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
 }
 
 Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t most_listed,
-                               uint64_t* damaged_count) {
+                               bool beside_writer, uint64_t* damaged_count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const SegmentPlace place = PlaceOf(number);
   // A place that its device does not have is none of this store's.
@@ -83,7 +83,7 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
     return Status::Ok();
   }
   SegmentPlace other;
-  if (Find(entry.bucket, entry.index, &other)) {
+  if (!beside_writer && Find(entry.bucket, entry.index, &other)) {
     return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
                               " and " + std::to_string(number) + " are of one segment");
   }
@@ -118,7 +118,8 @@ Status SegmentTable::Reload(uint32_t bucket, OpenFn open) {
     if (found.size() != found_before) ENGINE_RACE_RETURN_IF_ERROR(open(file));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (end != 0 && lists_.LengthWith(bucket, end - 1) > most_listed) {
+  // The lists of other buckets may be of an earlier moment.
+  if (end > most_listed) {
     return Status::Corruption(file_->name() + ": bucket " + std::to_string(bucket) +
                               " has an impossible segment");
   }

@@ -53,14 +53,14 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
   }
 }
 
-Status SlotFiles::Load(uint64_t seed_id, uint64_t* damaged_count) {
+Status SlotFiles::Load(uint64_t seed_id, uint64_t* damaged_count, bool beside_writer) {
   std::vector<SegmentTable::Path> paths;
   for (const ValuePath& path : paths_) {
     paths.push_back({path.first_file, path.file_count,
                      path.is_device() ? path.segment_count : format::kMaxFilePlaces});
   }
   table_ = std::make_unique<SegmentTable>(geometry_, seed_id, std::move(paths));
-  ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, damaged_count));
+  ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, damaged_count, beside_writer));
   has_damage_ = *damaged_count != 0;
   return Status::Ok();
 }

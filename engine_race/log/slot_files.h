@@ -44,7 +44,7 @@ class SlotFiles {
   // The key file of that number, and the value file beside it unless that is a device.
   std::span<const PlannedFile> plan(uint32_t file) const { return plans_[file]; }
   // Reads the table. *damaged_count: entries of the table that are damaged.
-  Status Load(uint64_t seed_id, uint64_t* damaged_count);
+  Status Load(uint64_t seed_id, uint64_t* damaged_count, bool beside_writer = false);
   // Opens the files that have segments, and, from then on, each file that gets its first one.
   // Unless `read_only`, files that a power loss has left short get the size of what they hold.
   Status OpenUsed(bool read_only);

@@ -68,7 +68,8 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
     }
   }
   uint64_t damaged_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(files->slots.Load(files->identity.seed_id(), &damaged_count));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files->slots.Load(files->identity.seed_id(), &damaged_count, options.follow));
   if (damaged_count != 0) {
     Log(options.log, LogLevel::kError,
         format::kSegmentTableName + std::string(": ") + std::to_string(damaged_count) +

@@ -66,6 +66,25 @@ TEST_F(SegmentTableTest, ARowThatAnotherProcessHasMovedIsFoundAtItsNewPlace) {
   EXPECT_TRUE(reader.Find(1, 2, &place));
 }
 
+// A row that its writer moves while the table is read may be read at both places.
+TEST_F(SegmentTableTest, ATableThatIsReadBesideItsWriterMayHaveARowTwice) {
+  for (uint64_t index = 0; index < 3; ++index) ASSERT_TRUE(Give(1, index).ok());
+  format::SegmentEntry before;
+  ASSERT_TRUE(file_.Read(&before, sizeof(before), sizeof(before)).ok());
+  ASSERT_NO_FATAL_FAILURE(TakeBack(1, 1));
+  ASSERT_TRUE(Give(3, 0).ok());
+  ASSERT_TRUE(Give(1, 1).ok());
+  SegmentPlace now;
+  ASSERT_TRUE(table_->Find(1, 1, &now));
+  ASSERT_TRUE(file_.Write(&before, sizeof(before), sizeof(before)).ok());
+  SegmentTable reader(geometry_, kSeed, paths_);
+  ASSERT_TRUE(reader.Load(file_, &damaged_count_, /*beside_writer=*/true).ok());
+  SegmentPlace place;
+  ASSERT_TRUE(reader.Find(1, 1, &place));
+  EXPECT_EQ(reader.NumberOf(place), table_->NumberOf(now)) << "the last one";
+  EXPECT_EQ(Load().code(), Code::kCorruption);
+}
+
 // A follower that finds no memory for a segment finds the segment later.
 TEST_F(SegmentTableTest, ASegmentThatFoundNoMemoryIsTakenLater) {
   constexpr uint64_t kSegments = 40;
